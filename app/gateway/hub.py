@@ -190,7 +190,7 @@ class GatewayHub(Hub):
         """End the connections that follow a subscription: their peers come back to where it can be followed."""
         for channel in live.channels():
             for reader in list(channel.readers):
-                connection: Connection = reader.connection  # type: ignore[attr-defined]
+                connection: Connection = reader.connection  # type: ignore[assignment]
                 connection.end(GOING_AWAY)
 
     def board_gone(self, board: GatewayBoard, seq: int) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
-from itertools import repeat
+from itertools import pairwise, repeat
 from typing import Any
 
 import numpy as np
@@ -19,8 +19,10 @@ from pydantic_core import to_json
 
 from app.rendering.lists import EXACT, ListJson, end, number
 from app.rendering.numbers import number_texts, whole_texts
-from indexes.boards.changed_lists import Records
+from indexes.boards.changed_lists import ChangedLists, Records
 from indexes.boards.commands import AddSubscriptions, Filter
+from indexes.boards.kernels import change_text
+from indexes.boards.kernels.change_text import ChangeTexts, write_changes
 from indexes.boards.kernels.tile_text import NO_EVENT, TileTexts, most_bytes, write_tiles
 from indexes.boards.regions import Region
 from indexes.boards.results import (
@@ -34,7 +36,7 @@ from indexes.boards.results import (
     TileView,
 )
 from indexes.boards.space.kernels.shapes import width
-from indexes.compiled.text import pieces_of
+from indexes.compiled.text import Pieces, pieces_of
 from indexes.core.arrays import Ints
 
 
@@ -52,7 +54,13 @@ def numbers(values: npt.NDArray[np.float64]) -> list[str]:
 
 def _all_whole(values: npt.NDArray[np.float64]) -> bool:
     """Whether all are whole numbers that are written without a point."""
-    return bool(((np.abs(values) <= EXACT) & (np.floor(values) == values)).all())
+    return bool(is_whole(values).all())
+
+
+def is_whole(values: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
+    """Which are whole numbers that are written without a point."""
+    whole: npt.NDArray[np.bool_] = (np.abs(values) <= EXACT) & (np.floor(values) == values)
+    return whole
 
 
 def ends_column(ends: npt.NDArray[np.float64]) -> pa.StringArray:
@@ -69,6 +77,9 @@ def ends_column(ends: npt.NDArray[np.float64]) -> pa.StringArray:
 
 
 __all__ = ["BoardJson", "SpaceJson", "board_json", "end", "ends_column", "number", "numbers", "tile_sizes", "tiles_at"]
+
+MOST_WORDS = 8
+"""Words of messages whose pieces are kept: those of two epochs, and some to spare."""
 
 TILE = 256
 """About how many bytes a tile has besides its object's payload."""
@@ -90,11 +101,6 @@ def tiles_at(rows: TileRows, at: range) -> TileRows:
     return rows.taken(slice(at.start, at.stop))
 
 
-def _ranks(old: int, new: int) -> str:
-    """What is between the id and the values of an object that is in a list, by its ranks, of which 0 is outside."""
-    return f'","old_rank":{old or "null"},"new_rank":{new},"values":'
-
-
 class BoardJson(ListJson):
     """Writes the objects of one board, whose attributes it knows by name.
 
@@ -111,6 +117,7 @@ class BoardJson(ListJson):
         sides = ',"l_outer":', ',"l_inner":', ',"r_inner":', ',"r_outer":'
         values = f'",{self._x}', self._y
         object = ',"object":{"id":"', '},"created":', ',"gone":false}}', ',"gone":true}}'
+        self._change_pieces: dict[tuple[str, str, str], Pieces] = {}
         self._pieces = pieces_of([',{"event":', "null", ',"k":', *sides, *values, *object])
 
     def region(self, region: Region) -> str:
@@ -155,66 +162,78 @@ class BoardJson(ListJson):
         text: str = ",".join(whole.to_pylist())
         return text
 
-    def entries(self, records: Records, distinct: bool, old: bool = False) -> list[str]:
-        """As `changes` writes entries, one for each record, by column: some three times faster. Unless records are
-        `distinct`, those that are equal are written once.
+    def changed(self, changes: ChangedLists, words: tuple[str, str, str], old: bool = False) -> list[bytes]:
+        """Changes by column, as bytes: the first of the words, the seq, the second, the fields `seq` and `changes`,
+        these as `changes` writes them, and the third. Equal changes of a seq share their bytes.
         """
-        open, middle = self._open, self._y
-        columns: list[Iterable[Any]] = [
-            records.id, records.old_rank, records.new_rank, numbers(records.x), numbers(records.y), records.created
-        ]  # fmt: skip
-        if old or records.payload is not None or not distinct:
-            return self._varied_entries(records, columns, old)
+        if old or changes.records.payload is not None:
+            found = self._varied_changes(changes, words, old)
+        else:
+            found = self._pasted_changes(changes, words)
+        if changes.distinct:
+            return found
+        shared: dict[bytes, bytes] = {}
+        return list(map(shared.setdefault, found, found))
+
+    def _pasted_changes(self, changes: ChangedLists, words: tuple[str, str, str]) -> list[bytes]:
+        """As `changed`, of objects without payloads: a kernel lays all of it out."""
+        records, ends = changes.records, changes.ends
+        n = len(records.id)
+        numbers = np.stack((records.x, records.y), axis=1)
+        flat = numbers.ravel()
+        written = to_json(flat[~is_whole(flat)].tolist())
+        text = np.frombuffer(b"%b,%b\0" % (written[1:-1], "\0".join(records.id).encode()), np.uint8)
+        behind = len(written) - 1
+        columns = records.seq, records.old_rank, records.new_rank, records.created
+        texts = ChangeTexts(np.arange(1, n + 1) if ends is None else ends, *columns, numbers, text, behind)
+        pieces = self._pieces_between(words)
+        out = np.empty(change_text.most_bytes(pieces, texts), np.uint8)
+        size = write_changes(out, pieces, texts)
+        return out[: size - 1].tobytes().split(b"\0")
+
+    def _pieces_between(self, words: tuple[str, str, str]) -> Pieces:
+        """What stands between the columns of changes: they have few words."""
+        pieces = self._change_pieces.get(words)
+        if pieces is None:
+            head, middle, end = words
+            begin = f'{middle}"seq":', ',"changes":[{"id":"', '},{"id":"'
+            numbers = f',"values":{self._open}', self._y, '},"created":'
+            texts = [head, *begin, '","old_rank":', ',"new_rank":', "null", *numbers, f"}}]{end}\0"]
+            if len(self._change_pieces) >= MOST_WORDS:
+                self._change_pieces.clear()
+            pieces = self._change_pieces[words] = pieces_of(texts)
+        return pieces
+
+    def _varied_changes(self, changes: ChangedLists, words: tuple[str, str, str], old: bool) -> list[bytes]:
+        """As `changed`, whatever there is to write."""
+        texts, (head, middle, end) = self._entries(changes.records, old), words
+        if changes.ends is not None:
+            ends = changes.ends.tolist()
+            texts = [",".join(texts[begin:stop]) for begin, stop in pairwise((0, *ends))]
         return [
-            f'{{"id":"{id}","old_rank":{old_rank or "null"},"new_rank":{new_rank},'
-            f'"values":{open}{x}{middle}{y}}},"created":{created}}}'
-            if new_rank
-            else f'{{"id":"{id}","old_rank":{old_rank},"new_rank":null}}'
-            for id, old_rank, new_rank, x, y, created in zip(*columns, strict=True)
+            f'{head}{seq}{middle}"seq":{seq},"changes":[{text}]{end}'.encode()
+            for seq, text in zip(changes.seqs(), texts, strict=True)
         ]
 
-    def lone_changes(self, records: Records, words: tuple[str, str, str]) -> list[bytes]:
-        """Changes of one record each, as bytes: the first of the words, the seq, the second, the fields `seq` and
-        `changes`, these as `changes` writes them, and the third.
-
-        No object has left a list, and none has a payload. A list that is filled column by column, joined and cut takes
-        two thirds of the time of a formatted text for each.
-        """
-        old, new, open = records.old_rank, records.new_rank, self._open
-        n = len(new)
-        if old.count(old[0]) == n == new.count(new[0]):
-            ranks = [_ranks(old[0], new[0])] * n
-        else:
-            ranks = list(map(_ranks, old, new))
-        seq = whole_texts(records.seq)
-        head, middle, end = words
-        begin = head, "", f'{middle}"seq":', "", ',"changes":[{"id":"', ""
-        blank = [*begin, "", open, "", self._y, "", '},"created":', ""]
-        # JSON has no zero byte in it.
-        pieces = [*blank, f"}}]{end}\0"] * n
-        size = len(blank) + 1
-        pieces[1::size] = pieces[3::size] = seq
-        pieces[5::size] = records.id
-        pieces[6::size] = ranks
-        pieces[8::size] = numbers(records.x)
-        pieces[10::size] = numbers(records.y)
-        pieces[12::size] = whole_texts(records.created)
-        pieces[-1] = f"}}]{end}"
-        return "".join(pieces).encode().split(b"\0")
-
-    def _varied_entries(self, records: Records, columns: list[Iterable[Any]], old: bool) -> list[str]:
-        """As `entries`, whatever there is to write."""
+    def _entries(self, records: Records, old: bool) -> list[str]:
+        """As `changes` writes entries, one for each record; those that are equal are written once."""
         open, middle = self._open, self._y
         nothing = [None] * len(records.id)
-        columns += [
-            records.seq,
+        columns: list[Iterable[Any]] = [
+            records.seq.tolist(),
+            records.id,
+            records.old_rank.tolist(),
+            records.new_rank.tolist(),
+            numbers(records.x),
+            numbers(records.y),
+            records.created.tolist(),
             nothing if records.payload is None else records.payload,
             numbers(records.old_x) if old else nothing,
             numbers(records.old_y) if old else nothing,
         ]
         written: dict[tuple[int, str, int, int], str] = {}
         texts = []
-        for id, old_rank, new_rank, x, y, created, seq, payload, old_x, old_y in zip(*columns, strict=True):
+        for seq, id, old_rank, new_rank, x, y, created, payload, old_x, old_y in zip(*columns, strict=True):
             key = seq, id, old_rank, new_rank
             text = written.get(key)
             if text is None:

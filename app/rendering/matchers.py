@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from app.rendering.boards import end, ends_column, number
 from app.rendering.numbers import end_texts, number_bytes
+from indexes.core.arrays import INF
 from indexes.matchers.commands import AddSubscriptions
 from indexes.matchers.config import MatcherConfig, Value
 from indexes.matchers.kernels.winner_text import PIECES, WinnerTexts, most_bytes, write_answers
@@ -56,7 +57,10 @@ class MatcherJson:
 
     def changed(self, outcomes: Sequence[SubscriptionSet]) -> list[str]:
         """The subscriptions that some changes have brought about, each with its seq, as `subscription` writes them."""
-        texts = end_texts([value for outcome in outcomes for value in outcome.row])
+        if len(outcomes) == 1:
+            texts = list(map(end, outcomes[0].row))
+        else:
+            texts = end_texts([value for outcome in outcomes for value in outcome.row])
         dimensions, relaxed, written, at = self._dimensions, self._config.relaxed, list[str](), 0
         scores = 2 * len(dimensions)
         for key, row, ttl, seq, _ in outcomes:
@@ -65,11 +69,11 @@ class MatcherJson:
                 weights = ",".join([f"{name}{texts[at + scores + lo // 2]}" for lo, _, name in held])
                 score = f'"weights":{{{weights}}}'
             else:
-                held = [each for each in dimensions if row[each[0]] > -np.inf or row[each[1]] < np.inf]
+                held = [each for each in dimensions if row[each[0]] > -INF or row[each[1]] < INF]
                 score = f'"score":{texts[at + scores]}'
             intervals = ",".join([f"{name}[{texts[at + lo]},{texts[at + hi]}]" for lo, hi, name in held])
-            end = "}" if ttl is None else f',"ttl":{number(ttl)}}}'
-            written.append(f'{{"seq":{seq},"id":"{key}","intervals":{{{intervals}}},{score}{end}')
+            tail = "}" if ttl is None else f',"ttl":{number(ttl)}}}'
+            written.append(f'{{"seq":{seq},"id":"{key}","intervals":{{{intervals}}},{score}{tail}')
             at += len(row)
         return written
 

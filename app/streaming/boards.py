@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import chain, repeat
+from itertools import chain
 from operator import itemgetter
 from typing import Any, Protocol
 
 from app.rendering.boards import board_json
 from app.streaming.buffer import CHANGE, Channel, Entries, Form, Message, Words, message
+from app.streaming.bundles import publish_all
 from app.streaming.conflation import ListResource, board_form
 from app.streaming.protocols import LiveSubscription, Source, StreamHub
 from indexes.boards.changed_lists import ChangedLists, parts_of
@@ -50,19 +51,27 @@ class LiveList(LiveSubscription):
 class LiveBoard(ListResource):
     """A board with live subscriptions."""
 
-    __slots__ = ("_sent", "board", "by_slot", "write")
+    __slots__ = ("_changes", "_n_olds", "_olds", "_sent", "board", "by_slot", "write")
     by_id: dict[str, LiveList]  # type: ignore[assignment]
 
     def __init__(self, resource: str, engine: StreamedBoard, hub: StreamHub) -> None:
         super().__init__(resource, engine, hub)
         self.board = engine
         self.by_slot: dict[int, LiveList] = {}
+        self._changes: list[Channel | None] = []
+        """By slot, the channel of changes."""
+        self._olds: list[Channel | None] = []
+        """By slot, the channel of changes with old values; `_n_olds` are there."""
+        self._n_olds = 0
         self.write = board_json(engine.config.range_attributes, engine.config.rank_attribute, engine.config.indexed)
         self._sent = 0
 
     def watch(self, id: str) -> LiveList:
         live = LiveList(id, self.board.watch(id))
         self.by_slot[live.slot] = live
+        while len(self._changes) <= live.slot:
+            self._changes.append(None)
+            self._olds.append(None)
         return live
 
     def unwatch(self, live: LiveSubscription) -> None:
@@ -72,11 +81,20 @@ class LiveBoard(ListResource):
     def forget(self, live: LiveSubscription) -> None:
         assert isinstance(live, LiveList)
         del self.by_slot[live.slot]
+        self._note(live.slot, None, None)
 
     def set_active(self, live: LiveSubscription, form: Form, on: bool) -> None:
         assert isinstance(live, LiveList)
         if form == "tiles":
             self.board.want_tiles(live.slot, on)
+        else:
+            self._note(live.slot, live.changes, live.old)
+
+    def _note(self, slot: int, changes: Channel | None, old: Channel | None) -> None:
+        """Note the channels of a live subscription by its slot."""
+        self._changes[slot] = changes
+        self._n_olds += (old is not None) - (self._olds[slot] is not None)
+        self._olds[slot] = old
 
     def first_message(self, live: LiveSubscription, form: Form, fresh: bool) -> Message:
         """The list as it is now. Tiles keep it from the first rank on."""
@@ -111,51 +129,23 @@ class LiveBoard(ListResource):
 
     def _deliver_columns(self, changes: ChangedLists) -> None:
         """As `_deliver_changes`, of changes by column."""
-        by_slot, sent = self.by_slot, 0
-        items: list[Message] = []
-        items_old: list[Message] = []
-        for n, slot in enumerate(changes.slots()):
-            live = by_slot.get(slot)
-            if live is None:
-                continue
-            channel = live.changes
-            if channel is not None:
-                items = items or self._written(changes, False, channel.blocks)
-                channel.publish(items[n], () if channel.diffs is None else changes[n].entries)
-                sent += len(channel.readers)
-            channel = live.old
-            if channel is not None:
-                items_old = items_old or self._written(changes, True, channel.blocks)
-                channel.publish(items_old[n], () if channel.diffs is None else changes[n].entries)
-                sent += len(channel.readers)
-        self._sent += sent
+        slots, seqs, forms = changes.slots(), changes.seqs(), 1
+        channels = list(map(self._changes.__getitem__, slots))
+        olds = list(map(self._olds.__getitem__, slots)) if self._n_olds else []
+        blocks = next((channel.blocks for channel in chain(channels, olds) if channel is not None), False)
+        words = Words.of(self.hub.epoch, CHANGE, blocks)
+        texts = self.write.changed(changes, words)
+        if any(olds):
+            # Each change in both forms before the next change: the messages of a connection are in order of seq.
+            forms, old_texts = 2, self.write.changed(changes, words, old=True)
+            seqs = [seq for seq in seqs for _ in range(forms)]
+            channels = list(chain.from_iterable(zip(channels, olds, strict=True)))
+            texts = list(chain.from_iterable(zip(texts, old_texts, strict=True)))
 
-    def _written(self, changes: ChangedLists, old: bool, blocks: bool) -> list[Message]:
-        """The message of each change, made as an SSE block or as WebSockets have it. Equal changes share theirs."""
-        records, made = changes.records, Message if blocks else Message.of_rest
-        head, middle, end = words = Words.of(self.hub.epoch, CHANGE, blocks)
-        if not old and changes.distinct and changes.ends is None and records.payload is None and all(records.new_rank):
-            return list(map(made, records.seq, repeat(CHANGE), self.write.lone_changes(records, words)))
-        seqs, texts = records.seq, self.write.entries(records, changes.distinct, old)
-        if changes.ends is not None:
-            begins = (0, *changes.ends[:-1])
-            texts = [",".join(texts[begin:stop]) for begin, stop in zip(begins, changes.ends, strict=True)]
-            seqs = [seqs[begin] for begin in begins]
-        if changes.distinct:
-            return [
-                made(seq, CHANGE, f'{head}{seq}{middle}"seq":{seq},"changes":[{text}]{end}'.encode())
-                for seq, text in zip(seqs, texts, strict=True)
-            ]
-        shared: dict[tuple[int, str], Message] = {}
-        items = []
-        for key in zip(seqs, texts, strict=True):
-            item = shared.get(key)
-            if item is None:
-                seq, text = key
-                whole = f'{head}{seq}{middle}"seq":{seq},"changes":[{text}]{end}'
-                item = shared[key] = made(seq, CHANGE, whole.encode())
-            items.append(item)
-        return items
+        def entries_at(place: int) -> Entries:
+            return changes[place // forms].entries
+
+        self._sent += publish_all(channels, seqs, texts, blocks, entries_at)
 
     def _deliver_changes(self, changes: Iterable[ListChange], made: Made) -> None:
         """O(readers), JSON once per distinct change; `made` is what is written already."""

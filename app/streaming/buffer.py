@@ -33,7 +33,7 @@ MOST_DROPPED = 64
 
 _TO_CURSOR = '"event":"","cursor":"'
 
-_LONGER = len("id: :\nevent: \ndata: {\n\n") - len(_TO_CURSOR + ':",')
+LONGER = len("id: :\nevent: \ndata: {\n\n") - len(_TO_CURSOR + ':",')
 """By how much an SSE block is longer than the same message on a WebSocket."""
 
 _QUOTE = ord('"')
@@ -110,7 +110,7 @@ class Message:
         made.event = event
         made.kept = made.made_rest = rest
         made.made_block = None
-        made.size = len(rest) + _LONGER
+        made.size = len(rest) + LONGER
         return made
 
     @classmethod
@@ -163,9 +163,41 @@ class Message:
 message = Message.of
 
 
+class Bundle(Message):
+    """Changes for several readers of a connection: one for each of `readers`, in order, as WebSockets have them."""
+
+    __slots__ = ("readers", "texts")
+
+    def __init__(self, readers: list[Any], texts: list[bytes], size: int) -> None:
+        self.seq = -1
+        self.event = CHANGE
+        self.size = size
+        self.readers = readers
+        self.texts = texts
+
+    def pairs(self) -> Iterator[tuple[Any, bytes]]:
+        """Each reader with what a WebSocket has of its message."""
+        return zip(self.readers, self.texts, strict=True)
+
+    def messages(self) -> Iterator[tuple[Any, Message]]:
+        """Each reader with its message."""
+        for reader, text in self.pairs():
+            yield reader, Message.of_rest(-1, CHANGE, text)
+
+    def cut(self, most: int) -> tuple[Bundle, Bundle | None]:
+        """The first of the changes, until they have so many bytes, and the others, if there are any."""
+        size = 0
+        for n, text in enumerate(self.texts, 1):
+            size += len(text) + LONGER
+            if size >= most and n < len(self.texts):
+                behind = Bundle(self.readers[n:], self.texts[n:], self.size - size)
+                return Bundle(self.readers[:n], self.texts[:n], size), behind
+        return self, None
+
+
 def size_of(kept: bytes) -> int:
     """The `size` of a message of what was kept of it."""
-    return len(kept) + _LONGER if kept[0] == _QUOTE else len(kept)
+    return len(kept) + LONGER if kept[0] == _QUOTE else len(kept)
 
 
 def parse_cursor(text: str, epoch: str) -> int | None:
@@ -209,15 +241,26 @@ class ChannelReader(Protocol):
     def finish(self, item: Message) -> None: ...
     @property
     def blocks(self) -> bool: ...
+    @property
+    def connection(self) -> TakesBundles: ...
+
+
+class TakesBundles(Protocol):
+    """What channels need of the connection of a reader."""
+
+    @property
+    def bundles(self) -> bool: ...
+    def push_all(self, readers: list[Any], texts: list[bytes], /) -> None: ...
 
 
 class Channel:
     """One form of one live subscription: its readers and its last messages.
 
     `kept` are all messages after the seq `floor`, at most `keep` of them and `KEPT_BYTES` bytes: they have `nbytes`.
-    `left_at` is when the last reader left, undefined while there are readers; `published` counts all messages so far.
-    `diffs` has what the messages after the seq `diffs_floor` changed, for conflated readers; None as long as there was
-    none.
+    `log` may have `most` elements; `past` counts the messages that are kept no longer, and `published` all so far.
+    `left_at` is when the last reader left, undefined while there are readers. `lone` is the only reader, where that is
+    on a connection that takes bundles; None where there was a conflated one. `diffs` has what the messages after the
+    seq `diffs_floor` changed, for conflated readers; None as long as there was none.
     """
 
     __slots__ = (
@@ -230,8 +273,10 @@ class Channel:
         "keep",
         "left_at",
         "log",
+        "lone",
+        "most",
         "nbytes",
-        "published",
+        "past",
         "readers",
         "resource",
     )
@@ -249,23 +294,55 @@ class Channel:
         self.nbytes = 0
         self.readers: dict[ChannelReader, None] = {}
         self.left_at = 0.0
-        self.published = 0
+        self.most = 2 * keep
+        self.past = 0
+        self.lone: ChannelReader | None = None
         self.diffs: deque[tuple[int, Entries]] | None = None
         self.diffs_floor = floor
 
     def publish(self, item: Message, entries: Entries = ()) -> None:
         """Keep a message, which has these entries, and queue it for every reader. O(readers)."""
-        self.published += 1
+        self.retain(item, entries)
+        for reader in self.readers:
+            reader.push(item)
+
+    def retain(self, item: Message, entries: Entries = ()) -> None:
+        """Keep a message, which has these entries. Amortised O(1)."""
         log = self.log
         log.append(item.seq)
         log.append(item.kept)
         self.nbytes = nbytes = self.nbytes + item.size
         if self.diffs is not None:
             self.diffs.append((item.seq, entries))
-        if nbytes > KEPT_BYTES or len(log) - self.dropped > 2 * self.keep:
-            self._keep_less()
-        for reader in self.readers:
-            reader.push(item)
+        if nbytes > KEPT_BYTES or len(log) > self.most:
+            self.keep_less()
+
+    @property
+    def published(self) -> int:
+        """How many messages there were so far."""
+        return self.past + (len(self.log) - self.dropped) // 2
+
+    def add(self, reader: ChannelReader) -> None:
+        """Have one more reader."""
+        self.readers[reader] = None
+        self._find_lone()
+
+    def remove(self, reader: ChannelReader) -> None:
+        """Have one reader less."""
+        del self.readers[reader]
+        self._find_lone()
+
+    def take_readers(self) -> dict[ChannelReader, None]:
+        """Have no readers any more; those that there were."""
+        readers, self.readers, self.lone = self.readers, {}, None
+        return readers
+
+    def _find_lone(self) -> None:
+        self.lone = None
+        if len(self.readers) == 1 and self.diffs is None:
+            (reader,) = self.readers
+            if reader.connection.bundles:
+                self.lone = reader
 
     @property
     def blocks(self) -> bool:
@@ -289,11 +366,13 @@ class Channel:
         self.nbytes -= size_of(log[at + 1])
         log[at + 1] = None
         self.dropped = at + 2
+        self.past += 1
         if self.dropped >= MOST_DROPPED or self.dropped == len(log):
             del log[: self.dropped]
             self.dropped = 0
+        self.most = self.dropped + 2 * self.keep
 
-    def _keep_less(self) -> None:
+    def keep_less(self) -> None:
         """Keep no more than may be kept."""
         while len(self.log) - self.dropped > 2 * self.keep or self.nbytes > KEPT_BYTES:
             self.drop_oldest()
@@ -302,8 +381,10 @@ class Channel:
 
     def restart(self, item: Message) -> None:
         """Queue a message that replaces all before it, so that no earlier cursor can be resumed. O(readers)."""
+        self.past = self.published
         self.log.clear()
         self.dropped = self.nbytes = 0
+        self.most = 2 * self.keep
         self.floor = item.seq
         if self.diffs is not None:
             self.diffs.clear()
@@ -315,6 +396,7 @@ class Channel:
         if self.diffs is None:
             self.diffs = deque()
             self.diffs_floor = seq
+            self.lone = None
 
     def diffs_after(self, after: int) -> list[Entries] | None:
         """What the messages after a seq changed, oldest first; None when that is not all kept."""

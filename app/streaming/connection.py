@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import ClassVar, Protocol
 
-from app.streaming.buffer import CHANGE, GONE, READY, Channel, Conflation, Message
+from app.streaming.buffer import CHANGE, GONE, LONGER, READY, Bundle, Channel, Conflation, Message
 from app.streaming.protocols import Conflating
 
 WAKE_AT_ONCE = 128
@@ -120,6 +120,8 @@ class Reader:
         if self.conflation is not None and item.event == CHANGE:
             connection.hub.conflator.hold(self, self.conflation, item.seq)
             return
+        if connection.depth and self.waiting + connection.depth >= self.room:
+            connection.take_apart()
         if self.waiting >= self.room or connection.nbytes > connection.most + connection.begun:
             self.fall_behind()
         else:
@@ -145,7 +147,11 @@ class Reader:
     def begin(self, items: Iterable[Message]) -> None:
         """Queue what the stream begins with, or go on with after it fell behind, however much it is."""
         self.void = False
-        connection, before = self.connection, self.nbytes
+        connection = self.connection
+        if self.channel is not None:
+            # What waits for it counts.
+            connection.take_apart()
+        before = self.nbytes
         for item in items:
             connection.append(self, item)
         connection.begun += self.nbytes - before
@@ -185,7 +191,7 @@ class Connection(ABC):
     when one is due and nothing else is waiting, and returns when the connection ends.
 
     One that is `lasting` belongs to the service: it does not end with those of clients, and has no heartbeats. One of
-    `blocks` is sent messages as SSE has them.
+    `blocks` is sent messages as SSE has them. One that takes `bundles` has them in its queue as entries of `several`.
     """
 
     # Some connections have more attributes than Python keeps where they are found fastest.
@@ -195,6 +201,7 @@ class Connection(ABC):
         "_void",
         "_void_bytes",
         "begun",
+        "depth",
         "ending",
         "heartbeat_due",
         "hub",
@@ -205,11 +212,13 @@ class Connection(ABC):
         "most",
         "nbytes",
         "queue",
+        "several",
         "timers",
         "waiter",
     )
     transport: str
     blocks: ClassVar[bool] = False
+    bundles: ClassVar[bool] = False
     lasting: ClassVar[bool] = False
 
     def __init__(self, hub: ConnectionHub, limit: int, most: int = MOST_QUEUED) -> None:
@@ -225,6 +234,10 @@ class Connection(ABC):
         self.timers: list[asyncio.TimerHandle] = []
         """When the callers expire."""
         self.queue: deque[tuple[Reader, Message]] = deque()
+        self.several = Reader(self) if self.bundles else None
+        """Whose the bundles in the queue are: those that a bundle is for do not count its messages as waiting."""
+        self.depth = 0
+        """The bundles in the queue have at most so many messages of one reader."""
         self.late: list[Reader] = []
         self.waiter: asyncio.Future[None] | None = None
         self.heartbeat_due = False
@@ -284,6 +297,12 @@ class Connection(ABC):
         queue, limit, size, found = self.queue, self.limit, 0, []
         while queue and size < most:
             entry = reader, item = queue.popleft()
+            if isinstance(item, Bundle):
+                item, behind = item.cut(most - size)
+                entry = reader, item
+                if behind is not None:
+                    queue.appendleft((reader, behind))
+                    reader.waiting += 1
             nbytes = item.size
             waiting = reader.waiting = reader.waiting - 1
             reader.nbytes -= nbytes
@@ -299,7 +318,7 @@ class Connection(ABC):
                 self._void -= 1
                 self._void_bytes -= nbytes
         if not queue:
-            self.begun = self._void = self._void_bytes = 0
+            self.begun = self._void = self._void_bytes = self.depth = 0
         return found
 
     def _take_all(self) -> list[tuple[Reader, Message]]:
@@ -311,7 +330,7 @@ class Connection(ABC):
             reader.room = limit
             if item.event == READY:
                 reader.wants_ready = False
-        self.nbytes = self.begun = 0
+        self.nbytes = self.begun = self.depth = 0
         return found
 
     def take_one(self) -> Message | None:
@@ -333,6 +352,38 @@ class Connection(ABC):
         self.nbytes += size
         self.queue.append((reader, item))
 
+    def push_all(self, readers: list[Reader], texts: list[bytes]) -> None:
+        """As `Reader.push` of one change after another, as WebSockets have them, for readers that get all of them and
+        are not void. Where no limit is near they are queued as a bundle.
+        """
+        n, several = len(texts), self.several
+        nbytes = sum(map(len, texts)) + n * LONGER
+        depth = 1 if len(set(readers)) == n else n
+        fits = len(self.queue) + self.depth + depth <= self.limit and self.nbytes + nbytes <= self.most + self.begun
+        if several is None or n == 1 or not fits:
+            for reader, text in zip(readers, texts, strict=True):
+                reader.push(Message.of_rest(-1, CHANGE, text))
+            return
+        self.depth += depth
+        self.append(several, Bundle(readers, texts, nbytes))
+        self.wake()
+
+    def take_apart(self) -> None:
+        """Let the bundles in the queue be messages one by one. O(messages)."""
+        several, entries = self.several, self.queue
+        if several is None or not self.depth:
+            return
+        self.depth = several.waiting = several.nbytes = 0
+        self.nbytes = 0
+        self.queue = deque()
+        for reader, item in entries:
+            if isinstance(item, Bundle):
+                for one, message in item.messages():
+                    self.append(one, message)
+            else:
+                self.nbytes += item.size
+                self.queue.append((reader, item))
+
     @property
     def full(self) -> bool:
         """Whether a slow reader has so many bytes in the queue that it should fall behind."""
@@ -342,6 +393,7 @@ class Connection(ABC):
         """What a reader has in the queue is not to be sent. O(1) amortised."""
         if reader.void:
             return
+        self.take_apart()
         reader.void = True
         self._void += reader.waiting
         self._void_bytes += reader.nbytes
@@ -374,7 +426,7 @@ class Connection(ABC):
             self.hub.connections.remove(self)
             self.queue.clear()
             self.late.clear()
-            self.nbytes = self._void_bytes = 0
+            self.nbytes = self._void_bytes = self.depth = 0
         self.wake()
 
     def abort(self) -> None:

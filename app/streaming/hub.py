@@ -266,7 +266,7 @@ class Hub:
             channel.keep_diffs(live_resource.seq)
         if replaces is not None:
             self.close_stream(replaces)
-        channel.readers[reader] = None
+        channel.add(reader)
         reader.channel = channel
         self._streams += 1
         self._begin(live_resource, reader, missed)
@@ -287,7 +287,7 @@ class Hub:
             channel = live_resource.channel(resource, id, form, live_resource.seq, self.limits.resume_changes)
             setattr(live, form, channel)
             live_resource.set_active(live, form, True)
-        channel.readers[reader] = None
+        channel.add(reader)
         reader.channel = channel
         self._streams += 1
         self._touch(channel)
@@ -341,7 +341,7 @@ class Hub:
             return
         reader.channel = None
         reader.connection.discard(reader)
-        del channel.readers[reader]
+        channel.remove(reader)
         self._streams -= 1
         if not channel.readers:
             channel.left_at = self._clock()
@@ -428,8 +428,8 @@ class Hub:
                 fresh = live_resource.channel(resource, old.id, form, live_resource.seq, self.limits.resume_changes)
                 setattr(live, form, fresh)
                 live_resource.set_active(live, form, True)
-                fresh.readers, channel.readers = channel.readers, {}
-                for reader in cast("dict[Reader, None]", fresh.readers):
+                for reader in cast("dict[Reader, None]", channel.take_readers()):
+                    fresh.add(reader)
                     reader.channel = fresh
                     if reader.conflation is not None:
                         fresh.keep_diffs(live_resource.seq)
@@ -446,7 +446,7 @@ class Hub:
     def _finish(self, channel: Channel, seq: int) -> None:
         """End the streams of a channel."""
         last = message(self.epoch, seq, GONE, f'{{"seq":{seq}}}')
-        readers, channel.readers = channel.readers, {}
+        readers = channel.take_readers()
         self._streams -= len(readers)
         self._sent[GONE].inc(len(readers))
         for reader in readers:

@@ -41,7 +41,6 @@ class ResultChannel(Channel):
 
     def publish(self, item: Message, entries: Entries = ()) -> None:
         """As `Channel.publish`; the floor counts all messages."""
-        self.published += 1
         log, seqs, floor = self.log, self._seqs, self.floor
         log.append(item.seq)
         log.append(item.kept)

@@ -24,7 +24,7 @@ from app.security.keyring import Keyring
 from app.security.scopes import Need
 from app.security.tickets import Ticket, Tickets
 from app.security.tokens import UnknownSigningKey
-from app.streaming.buffer import Message
+from app.streaming.buffer import Bundle, Message
 from app.streaming.connection import POLICY, WAITS, Connection, Reader, Writing
 from app.streaming.frames import BINARY as BINARY_FRAME
 from app.streaming.frames import TEXT as TEXT_FRAME
@@ -139,6 +139,7 @@ class Socket(Connection):
 
     hub: Hub
     transport = "websocket"
+    bundles = True
 
     def __init__(
         self,
@@ -186,8 +187,9 @@ class Socket(Connection):
                 self._write_frames(self._framed(some))
                 continue
             for reader, item in some:
-                text, data = self._frame(reader, item)
-                await self._send_frame(data.decode() if text else data)
+                for one, message in item.messages() if isinstance(item, Bundle) else ((reader, item),):
+                    text, data = self._frame(one, message)
+                    await self._send_frame(data.decode() if text else data)
         self._emptied.set()
 
     def send_now(self) -> None:
@@ -202,15 +204,20 @@ class Socket(Connection):
         pieces: list[bytes] = []
         add = pieces.append
         for reader, item in some:
-            if reader.packed or reader is answers:
+            if reader is answers:
                 text, data = self._frame(reader, item)
                 pieces += (head_of(TEXT_FRAME if text else BINARY_FRAME, len(data)), data)
                 continue
-            head, rest = reader.prefix, item.made_rest or item.rest
-            size = len(head) + len(rest)
-            add(heads[size] if size < many else head_of(TEXT_FRAME, size))
-            add(head)
-            add(rest)
+            for one, rest in item.pairs() if isinstance(item, Bundle) else ((reader, item.made_rest or item.rest),):
+                head = one.prefix
+                if one.packed:
+                    data = pack_json(head + rest)
+                    pieces += (head_of(BINARY_FRAME, len(data)), data)
+                    continue
+                size = len(head) + len(rest)
+                add(heads[size] if size < many else head_of(TEXT_FRAME, size))
+                add(head)
+                add(rest)
         return b"".join(pieces)
 
     def _frame(self, reader: Reader, item: Message) -> tuple[bool, bytes]:

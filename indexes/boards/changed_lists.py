@@ -21,12 +21,12 @@ class Records(NamedTuple):
     before, with the user's sign. `payload` is None where no object has one.
     """
 
-    seq: list[int]
-    live: list[int]
+    seq: Ints
+    live: Rows
     id: list[str]
-    old_rank: list[int]
-    new_rank: list[int]
-    created: list[int]
+    old_rank: Rows
+    new_rank: Rows
+    created: Ints
     payload: list[bytes | None] | None
     x: Floats
     y: Floats
@@ -41,7 +41,7 @@ class ChangedLists(Sequence[ListChange]):
     says that no two changes have the same seq.
     """
 
-    def __init__(self, records: Records, ends: list[int] | None, distinct: bool) -> None:
+    def __init__(self, records: Records, ends: Ints | None, distinct: bool) -> None:
         self.records = records
         self.ends = ends
         self.distinct = distinct
@@ -60,31 +60,40 @@ class ChangedLists(Sequence[ListChange]):
     def __getitem__(self, at: int | slice) -> ListChange | list[ListChange]:
         return self._all()[at]
 
-    def slots(self) -> Sequence[int]:
+    def slots(self) -> list[int]:
         """The slot of the live list of each change."""
-        live = self.records.live
-        return live if self.ends is None else [live[begin] for begin in (0, *self.ends[:-1])]
+        return self._of_first(self.records.live)
+
+    def seqs(self) -> list[int]:
+        """The seq of each change."""
+        return self._of_first(self.records.seq)
+
+    def _of_first(self, column: Ints | Rows) -> list[int]:
+        """What the first record of each change has."""
+        found: list[int] = column.tolist()
+        return found if self.ends is None else [found[begin] for begin in (0, *self.ends[:-1].tolist())]
 
     def _all(self) -> list[ListChange]:
         """The changes one by one; made once. Equal changes of a seq share their entries."""
         if self._made is None:
-            entries, seq, live = self._entries(), self.records.seq, self.records.live
-            ends = range(1, len(entries) + 1) if self.ends is None else self.ends
+            entries = self._entries()
+            ends = range(1, len(entries) + 1) if self.ends is None else self.ends.tolist()
             shared: dict[tuple[int, tuple[ListEntry, ...]], tuple[ListEntry, ...]] = {}
             self._made = []
-            for begin, end in pairwise(chain((0,), ends)):
-                key = seq[begin], tuple(entries[begin:end])
-                self._made.append(_made(ListChange, (key[0], live[begin], shared.setdefault(key, key[1]))))
+            for seq, live, (begin, end) in zip(self.seqs(), self.slots(), pairwise(chain((0,), ends)), strict=True):
+                key = seq, tuple(entries[begin:end])
+                self._made.append(_made(ListChange, (seq, live, shared.setdefault(key, key[1]))))
         return self._made
 
     def _entries(self) -> list[ListEntry]:
         """Every record as an entry."""
         records = self.records
         payloads = records.payload or [None] * len(records.id)
+        whole = (column.tolist() for column in (records.old_rank, records.new_rank, records.created))
         numbers = (column.tolist() for column in (records.x, records.y, records.old_x, records.old_y))
         found = []
         for id, old_rank, new_rank, created, payload, x, y, old_x, old_y in zip(
-            records.id, records.old_rank, records.new_rank, records.created, payloads, *numbers, strict=True
+            records.id, *whole, payloads, *numbers, strict=True
         ):
             now = _made(ObjectView, (id, x, y, created, payload)) if new_rank else None
             old = _made(ObjectView, (id, old_x, old_y, created, payload)) if old_rank else None
@@ -122,7 +131,7 @@ def parts_of(changes: Sequence[ListChange]) -> Sequence[Sequence[ListChange]]:
     return changes.parts if isinstance(changes, JoinedChanges) else (changes,)
 
 
-def in_order(seq: Rows, live: Rows, old_rank: Rows, new_rank: Rows) -> tuple[Ints | None, list[int] | None, bool]:
+def in_order(seq: Rows, live: Rows, old_rank: Rows, new_rank: Rows) -> tuple[Ints | None, Ints | None, bool]:
     """How records, which are in order of seq, become changes: their order, or None where that is as it is; the `ends`;
     and whether changes are `distinct`.
 
@@ -135,5 +144,5 @@ def in_order(seq: Rows, live: Rows, old_rank: Rows, new_rank: Rows) -> tuple[Int
     another = (seq[1:] != seq[:-1]) | (live[1:] != live[:-1])
     firsts = np.flatnonzero(another) + 1
     distinct = len(firsts) == int((seq[1:] != seq[:-1]).sum())
-    ends = None if len(firsts) == len(seq) - 1 else [*firsts.tolist(), len(seq)]
+    ends = None if len(firsts) == len(seq) - 1 else np.append(firsts, len(seq))
     return order, ends, distinct

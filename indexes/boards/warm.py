@@ -11,6 +11,8 @@ import pyarrow as pa
 from indexes.boards.commands import DELETE, UPSERT, AddSubscriptions, DeleteSubscriptions, Events, SetSubscription
 from indexes.boards.config import BoardConfig
 from indexes.boards.engine import BoardEngine
+from indexes.boards.kernels import change_text
+from indexes.boards.kernels.change_text import END, ChangeTexts, write_changes
 from indexes.boards.kernels.tile_text import IS_GONE, NUMBERS, TileTexts, most_bytes, write_tiles
 from indexes.boards.packing import to_forest
 from indexes.boards.plans.events import EventsPlan
@@ -137,6 +139,9 @@ def _exercise_text() -> None:
     text = np.frombuffer(numbers + b"\0", np.uint8)
     tiles = TileTexts(one, one, np.zeros((1, NUMBERS)), text, len(numbers), False, one, np.zeros(1, np.bool_))
     write_tiles(np.empty(most_bytes(pieces, tiles), np.uint8), np.empty(1, np.int64), pieces, tiles)
+    pieces, rank, text = pieces_of([""] * (END + 1)), np.ones(1, np.int32), np.frombuffer(b",\0", np.uint8)
+    changes = ChangeTexts(one + 1, one, rank, rank, one, np.zeros((1, 2)), text, 1)
+    write_changes(np.empty(change_text.most_bytes(pieces, changes), np.uint8), pieces, changes)
 
 
 def _exercise_batches(board: BoardEngine) -> None:

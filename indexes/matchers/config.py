@@ -103,13 +103,30 @@ class Subscriptions(NamedTuple):
 
 def table_of(config: MatcherConfig, rows: Sequence[Row]) -> Floats:
     """Rows as a table."""
-    return np.array(rows, np.float64).reshape(len(rows), 2 * len(config.dimensions) + config.scores)
+    return np.array(rows, np.float64) if rows else np.empty((0, 2 * len(config.dimensions) + config.scores))
 
 
 def faults_of(config: MatcherConfig, table: Floats) -> list[tuple[int, str, str]]:
     """`Subscriptions.faults` of a table. Mostly there are none, which is seen at once."""
-    # Sums and maxima of so many weights are finite, and so are products of weights up to 1.
-    least, most = (0.0, 1.0 if config.combine == "product" else SMALL) if config.relaxed else (-MAX, MAX)
+    least, most = _surely_sound(config)
     if are_sound(table, len(config.dimensions), least, most):
         return []
     return Subscriptions.of_table(config, table).faults(config)
+
+
+def is_sound(config: MatcherConfig, row: Row) -> bool:
+    """Whether a row surely is a subscription, as `are_sound` of its table: without a kernel, whose call for one row
+    takes longer."""
+    ends, (least, most) = 2 * len(config.dimensions), _surely_sound(config)
+    sound = True
+    for lo, hi in zip(row[0:ends:2], row[1:ends:2], strict=True):
+        sound = sound and lo <= hi and lo < INF and hi > -INF
+    for score in row[ends:]:
+        sound = sound and least <= score <= most
+    return sound
+
+
+def _surely_sound(config: MatcherConfig) -> tuple[float, float]:
+    """Scores in this range are sound."""
+    # Sums and maxima of so many weights are finite, and so are products of weights up to 1.
+    return (0.0, 1.0 if config.combine == "product" else SMALL) if config.relaxed else (-MAX, MAX)

@@ -29,7 +29,7 @@ from indexes.matchers.commands import (
     SetSubscriptions,
     SubscriptionState,
 )
-from indexes.matchers.config import Row, Subscriptions, faults_of, table_of
+from indexes.matchers.config import Row, Subscriptions, faults_of, is_sound, table_of
 from indexes.matchers.forms import REVERSED, form_of, merged
 from indexes.matchers.kernels.table import are_valid
 from indexes.matchers.matcher import Matcher, Places
@@ -129,7 +129,8 @@ class MatcherEngine(MatcherStore, SubscriptionEngine[SubscriptionState]):
                 latest[key] = row, ttl
             found.append(SubscriptionSet(key, row, ttl, self.next_seq + len(keys) - 1, before is None))
         table = table_of(self.config, rows)
-        if rows and not one_by_one and faults_of(self.config, table):
+        surely_sound = not rows or one_by_one or (len(rows) == 1 and is_sound(self.config, rows[0]))
+        if not surely_sound and faults_of(self.config, table):
             return self._accept_changes(changes, skip, one_by_one=True)
         command = SetSubscriptions(keys, Subscriptions.of_table(self.config, table), ttls)
         undo: Undo[SubscriptionState] = []

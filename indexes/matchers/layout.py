@@ -39,6 +39,12 @@ class Indexes(NamedTuple):
         return [part for part in (self.blocks, self.runs, self.lists) if part is not None]
 
     @property
+    def on_a_line(self) -> bool:
+        """Whether they are runs and cells of one dimension, and nothing else."""
+        others = self.blocks, self.lists, self.segments
+        return self.cells is not None and self.runs is not None and others == (None, None, None)
+
+    @property
     def nbytes(self) -> int:
         """Bytes of those that change."""
         return sum(part.nbytes for part in (*self.parts(), self.cells) if part is not None)

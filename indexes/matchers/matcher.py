@@ -22,6 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from indexes.compiled.kept import Keeper
 from indexes.core import aligned
 from indexes.core.arrays import INF, Bools, Floats, Ints, Ints32
 from indexes.core.ids import Packed
@@ -32,8 +33,9 @@ from indexes.matchers.forms import nothing
 from indexes.matchers.kernels import blocks, run_index, strategies
 from indexes.matchers.kernels.answers import ENTRIES, Answers, joined, look_up_scores, new_answers
 from indexes.matchers.kernels.blocks import top_exact, top_relaxed
-from indexes.matchers.kernels.cells import top_of_cells
+from indexes.matchers.kernels.cells import most_lists, top_of_cells
 from indexes.matchers.kernels.combine import NUMBERS
+from indexes.matchers.kernels.line import DONE, FULL, LET_GO, LET_GO_AFTER, SHORT, KeptLine, keep_line, rewrite_row
 from indexes.matchers.kernels.positions import new_positions
 from indexes.matchers.kernels.runs import new_walk, top_of_runs
 from indexes.matchers.kernels.sorted_access import SortedAccess, new_sorted_access
@@ -100,10 +102,12 @@ class Matcher:
         self._alive = np.empty(0, np.bool_)
         self._stale = np.empty(0, np.uint8)
         self._journal: deque[Ints32] | None = None
-        self._added = self._edits = self._laid_out = 0
+        self._added = self._edits = 0
+        self._added_at_most = self._room(0)
         self.indexes = build_indexes(config, self._rec, np.empty(0, np.int32))
         self._access: SortedAccess | None = None
         self._buffers = _Buffers(0, 0, self._d)
+        self._line = Keeper(KeptLine, keep_line)
 
     def __len__(self) -> int:
         return len(self.names)
@@ -127,11 +131,16 @@ class Matcher:
 
     def records(self, rows: Sequence[int]) -> list[Row]:
         """The same one by one."""
+        if len(rows) == 1:
+            return [self._rec[rows[0]].tolist()]
         found: list[Row] = self._rec[rows].tolist() if rows else []
         return found
 
     def places(self, keys: Sequence[str]) -> Places:
         """The rows of those of these ids that there are."""
+        if len(keys) == 1:
+            row = self.names.find(keys[0])
+            return Places(self.names, {keys[0]: row} if row >= 0 else {})
         found = zip(keys, self.names.find_all(keys).tolist(), strict=True)
         return Places(self.names, {key: row for key, row in found if row >= 0})
 
@@ -175,21 +184,51 @@ class Matcher:
 
     def rewrite(self, rows: Ints32, subscriptions: Subscriptions) -> None:
         """Replace rows. Amortised O(log^2 n) each."""
+        if len(rows) == 1 and self.indexes.on_a_line:
+            self._rewrite_one(rows, subscriptions)
+            return
         self.indexes.remove(self._rec, rows)
         self._write(rows, subscriptions)
         self._edits += len(rows)
         self._add(rows)
 
+    def _rewrite_one(self, rows: Ints32, subscriptions: Subscriptions) -> None:
+        """As `rewrite`, of one row of one dimension: mostly by one call of a kernel."""
+        runs, cells, rec = self.indexes.runs, self.indexes.cells, self._rec
+        assert runs is not None and cells is not None
+        runs.make_room(rec)
+        kept = self._line.kept(
+            (runs.arrays, cells.arrays, rec, self._stale),
+            lambda: (runs.arrays, cells.arrays, rec, self._stale, np.zeros(1, np.int32)),
+        )
+        lo, hi, scores = subscriptions
+        far = rewrite_row(kept, rows.item(0), lo.item(0), hi.item(0), scores.item(0), most_lists(1))
+        if far == SHORT:
+            cells.refill(rec, runs)
+        elif far in (LET_GO, LET_GO_AFTER):
+            cells.let_go()
+        if far < FULL:
+            self._write(rows, subscriptions)
+        self._edits += 1
+        if far < DONE:
+            self._add(rows)
+            return
+        self._added += 1
+        self._edits += 1
+        self._note_changed(rows)
+
     def crowded(self, more: int) -> bool:
         """Whether so many changes may be too many: an index would have to be rebuilt, or the table be moved. `lay_out`
         makes room."""
-        room = self._room(self._laid_out)
+        room = self._added_at_most
         return self._added + more > room or self.high + more > max(len(self._rec), room)
 
     def tight(self, more: int) -> bool:
         """Whether so many changes may include a long step of one of the indexes, such as a merge. O(d), mostly."""
-        indexes = self.indexes
-        return any(part is not None and part.crowded(more) for part in (indexes.blocks, indexes.runs, indexes.lists))
+        tight = False
+        for part in (self.indexes.blocks, self.indexes.runs, self.indexes.lists):
+            tight = tight or (part is not None and part.crowded(more))
+        return tight
 
     def relieved(self, more: int) -> list[Callable[[], None]]:
         """Short steps after which so many changes include no long one. In any thread, while nothing changes before the
@@ -234,8 +273,9 @@ class Matcher:
 
     def _use(self, indexes: Indexes) -> None:
         self.indexes = indexes
+        self._line.clear()
         self._added = self._edits = 0
-        self._laid_out = int(np.count_nonzero(self._alive))
+        self._added_at_most = self._room(int(np.count_nonzero(self._alive)))
         self._access = None
 
     def _reserve(self, rows: int) -> None:
@@ -274,6 +314,9 @@ class Matcher:
 
     def _note(self, rows: Ints32) -> None:
         self._stale[rows] = 1
+        self._note_changed(rows)
+
+    def _note_changed(self, rows: Ints32) -> None:
         self._access = None
         if self._journal is not None:
             self._journal.append(rows)

@@ -207,6 +207,38 @@ def test_a_rebuilt_matcher_comes_back(make: Callable[..., House], image: str, mo
     assert [one.winners for one in life.engine("ads").match(EVENTS)] == [one.winners for one in before]
 
 
+def test_single_changes_go_on_over_a_mapped_image(make: Callable[..., House], monkeypatch: pytest.MonkeyPatch) -> None:
+    """In one dimension a kernel changes the arrays that were mapped."""
+    monkeypatch.setattr("indexes.matchers.kernels.cells.FEWEST", 1)
+    monkeypatch.setattr("indexes.matchers.kernels.cells.SPREAD", 16)
+    line, rng, life = MatcherConfig(("age",), "exact"), np.random.default_rng(4), make()
+    rows = [[lo, lo + 0.2, score] for lo, score in rng.random((900, 2)).tolist()]
+    ids = pa.array([f"s{n}" for n in range(len(rows))])
+
+    async def story() -> None:
+        await life.resources.put("ads", line)
+        await life.resources.submit("ads", AddSubscriptions(ids, Subscriptions.of_rows(line, rows), {}, False))
+        await life.maintenance.rebuild(quiet, None, "local")
+
+    life.run(story())
+    assert list((life.stores.directory.path / "images").glob("*/*/*"))
+    life = make()
+    assert life.engine("ads").matcher.indexes.cells
+
+    async def change() -> None:
+        for n in range(40):
+            changed = SetSubscription(f"s{n}", [n / 40, n / 40 + 0.1, 1.0 - n / 100], None)
+            await life.resources.submit("ads", ChangeSubscriptions([changed]))
+
+    life.run(change())
+    life.engine("ads").check()
+    point = np.array([[0.05, 0.05]])
+    before = life.engine("ads").match(point)
+    life = make()
+    life.engine("ads").check()
+    assert [one.winners for one in life.engine("ads").match(point)] == [one.winners for one in before]
+
+
 def test_a_rebuild_goes_on_beside_changes(make: Callable[..., House], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("indexes.matchers.plans.maintenance.FOLD", 3)
     life = make()

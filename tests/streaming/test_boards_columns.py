@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import accumulate
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
@@ -26,12 +28,12 @@ def _changes(rows: list[Row], payload: list[bytes | None] | None) -> ChangedList
     """Changes of one record each, of one seq after another."""
     x, y = np.array([row[2] for row in rows]), np.array([row[3] for row in rows])
     records = Records(
-        seq=list(range(9_998, 9_998 + len(rows))),
-        live=[0] * len(rows),
+        seq=np.arange(9_998, 9_998 + len(rows)),
+        live=np.zeros(len(rows), np.int32),
         id=[row[0] for row in rows],
-        old_rank=[row[1][0] for row in rows],
-        new_rank=[row[1][1] for row in rows],
-        created=[row[4] for row in rows],
+        old_rank=np.array([row[1][0] for row in rows], np.int32),
+        new_rank=np.array([row[1][1] for row in rows], np.int32),
+        created=np.array([row[4] for row in rows]),
         payload=payload,
         x=x,
         y=y,
@@ -51,24 +53,28 @@ def test_each_change_has_the_message_that_it_has_alone(
     live = LiveBoard(service.world.resource, service.world, service.hub)
     changes = _changes(rows, payload)
     alone = [live._changed(one.seq, one.entries, old) for one in changes]
-    found = live._written(changes, old, blocks)
-    assert [item.kept for item in found] == [item.block if blocks else item.rest for item in alone]
-    assert [(item.seq, item.event, item.rest, item.block, item.size) for item in found] == [
-        (item.seq, item.event, item.rest, item.block, item.size) for item in alone
-    ]
+    found = live.write.changed(changes, Words.of("e1", CHANGE, blocks), old)
+    assert found == [item.block if blocks else item.rest for item in alone]
 
 
-@given(rows=st.lists(ROW.filter(lambda row: row[1][1] > 0), min_size=2, max_size=6), same=st.booleans(), data=st.data())
-def test_changes_of_objects_that_stay_are_written_together(rows: list[Row], same: bool, data: st.DataObject) -> None:
-    if same:
-        rows = [(id, rows[0][1], x, y, created) for id, _, x, y, created in rows]
+@given(
+    rows=st.lists(ROW, min_size=2, max_size=8),
+    lengths=st.lists(st.integers(1, 3), min_size=8, max_size=8),
+    data=st.data(),
+)
+def test_changes_of_several_objects_are_written_as_they_are_alone(
+    rows: list[Row], lengths: list[int], data: st.DataObject
+) -> None:
+    ends = [end for end in accumulate(lengths) if end < len(rows)] + [len(rows)]
+    records = _changes(rows, None).records
+    first = np.repeat([0, *ends[:-1]], np.diff([0, *ends]))
+    changes = ChangedLists(records._replace(seq=records.seq[first]), np.array(ends), data.draw(st.booleans()))
     service = Service()
     live = LiveBoard(service.world.resource, service.world, service.hub)
-    changes = _changes(rows, None)
-    blocks = data.draw(st.booleans())
-    found = live.write.lone_changes(changes.records, Words.of("e1", CHANGE, blocks))
     alone = [live._changed(one.seq, one.entries, False) for one in changes]
-    assert found == [item.block if blocks else item.rest for item in alone]
+    for epoch in ("e1", "e2", "e1"):
+        found = live.write.changed(changes, Words.of(epoch, CHANGE, blocks=False))
+        assert found == [item.rest.replace(b'"e1:', f'"{epoch}:'.encode()) for item in alone]
 
 
 @alone

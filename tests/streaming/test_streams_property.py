@@ -247,11 +247,11 @@ class Play:
         assert not self.world.tiled
 
 
-@given(st.lists(steps, max_size=60), st.booleans())
-def test_every_reader_holds_the_true_list_at_every_position(script: list[Any], by_column: bool) -> None:
+@given(st.lists(steps, max_size=60), st.booleans(), st.booleans())
+def test_every_reader_holds_the_true_list_at_every_position(script: list[Any], by_column: bool, bundles: bool) -> None:
     async def run() -> None:
         play = Play()
-        play.world.by_column = by_column
+        play.world.by_column, play.service.bundles = by_column, bundles
         for id in IDS:
             play.world.subscribe(id, 0, 4, 2)
             play.note()

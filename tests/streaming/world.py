@@ -7,13 +7,13 @@ import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
 from typing import Any, TypeVar
 
 import numpy as np
 
 from app.runtime.metrics import Metrics
 from app.streaming.boards import BoardSource
+from app.streaming.buffer import Bundle, Message
 from app.streaming.connection import Connection, Reader
 from app.streaming.hub import Hub
 from indexes.boards.changed_lists import ChangedLists, Records
@@ -184,17 +184,18 @@ def by_column(changes: Sequence[ListChange]) -> Sequence[ListChange]:
         return changes
     made = [(now, old) for now, old in views if now is not None and old is not None]
     whose = [one for one in changes for _ in one.entries]
+    payloads = [now.payload for now, _ in made]
     records = Records(
-        [one.seq for one in whose],
-        [one.live for one in whose],
+        np.array([one.seq for one in whose], np.int64),
+        np.array([one.live for one in whose], np.int32),
         [entry.id for entry in entries],
-        [entry.old_rank or 0 for entry in entries],
-        [entry.new_rank or 0 for entry in entries],
-        [now.created for now, _ in made],
-        [now.payload for now, _ in made],
+        np.array([entry.old_rank or 0 for entry in entries], np.int32),
+        np.array([entry.new_rank or 0 for entry in entries], np.int32),
+        np.array([now.created for now, _ in made], np.int64),
+        payloads if any(payloads) else None,
         *(np.array(column, float) for column in zip(*((n.x, n.y, o.x, o.y) for n, o in made), strict=True)),
     )
-    found = ChangedLists(records, list(accumulate(len(one.entries) for one in changes)), False)
+    found = ChangedLists(records, np.cumsum([len(one.entries) for one in changes]), False)
     assert list(found) == list(changes)
     return found
 
@@ -257,6 +258,8 @@ class Service:
         self.hold = asyncio.Event()
         self.hold.set()
         self.tasks: list[asyncio.Task[Any]] = []
+        self.bundles = False
+        """Whether connections take bundles."""
         self.hub = Hub(self.epoch, self.limits, [BoardSource(self.worlds.get, self.between)], self.metrics, self.clock)
 
     @property
@@ -285,7 +288,7 @@ class Service:
 
     def connect(self) -> Tap:
         """A connection without a stream."""
-        tap = Tap(self.hub, self.limits.stream_queue)
+        tap = (BundlingTap if self.bundles else Tap)(self.hub, self.limits.stream_queue)
         self.hub.connections.add(tap)
         tap.start()
         return tap
@@ -315,6 +318,8 @@ class Tap(Connection):
     hub: Hub
     transport = "sse"
     resources = "boards"
+    piece = 1
+    """Bytes of messages that are taken at a time."""
 
     def __init__(self, hub: Hub, limit: int) -> None:
         super().__init__(hub, limit)
@@ -374,9 +379,10 @@ class Tap(Connection):
         await self._gone.wait()
 
     async def send_queue(self) -> None:
-        while some := self.take_some(1):
-            reader, item = some[0]
-            await self._send(json.loads(reader.prefix + item.rest))
+        while some := self.take_some(self.piece):
+            for entry in some:
+                for reader, item in apart(entry):
+                    await self._send(json.loads(reader.prefix + item.rest))
 
     async def send_heartbeat(self) -> None:
         for cursor in self.hub.cursors(self.open).values():
@@ -393,6 +399,19 @@ class Tap(Connection):
         await self.flowing.wait()
         if not self._gone.is_set():
             self.got.append(message)
+
+
+class BundlingTap(Tap):
+    """One that takes bundles, and two or three messages at a time."""
+
+    bundles = True
+    piece = 400
+
+
+def apart(entry: tuple[Reader, Message]) -> Iterable[tuple[Reader, Message]]:
+    """The messages of an entry of a queue."""
+    _, item = entry
+    return item.messages() if isinstance(item, Bundle) else (entry,)
 
 
 async def quiet(turns: int = 8) -> None:

@@ -242,12 +242,12 @@ class EventsPlan(Plan[BoardStore]):
             columns = taken(columns, order)
         rows, payloads = columns.row.tolist(), catalogue.payloads
         records = Records(
-            (columns.event + np.int64(first_seq)).tolist(),
-            columns.live.tolist(),
+            columns.event + np.int64(first_seq),
+            columns.live.copy(),
             list(map(catalogue.ids.__getitem__, rows)),
-            columns.old_rank.tolist(),
-            columns.new_rank.tolist(),
-            list(map(catalogue.created.__getitem__, rows)),
+            columns.old_rank.copy(),
+            columns.new_rank.copy(),
+            np.fromiter(map(catalogue.created.__getitem__, rows), np.int64, len(rows)),
             list(map(payloads.get, rows)) if payloads else None,
             columns.x.copy(),
             columns.y * catalogue.sign,

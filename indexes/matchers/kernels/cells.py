@@ -273,7 +273,7 @@ def _lane_of(cells: Cells, cell: int, score: float, row: int) -> int:
 
 
 @kernel
-def _remove(cells: Cells, table: Floats, scored: int, rows: Ints32, most: int) -> int:
+def take_out_of_cells(cells: Cells, table: Floats, scored: int, rows: Ints32, most: int) -> int:
     """Take rows out of the lists that they are in; `table` must still have them. Returns how many lists were looked at,
     of which more than so many are too many: it gives up."""
     touched = 0
@@ -321,9 +321,9 @@ def _take_out(cells: Cells, cell: int, lane: int, row: int) -> None:
 
 
 @kernel
-def _add(cells: Cells, table: Floats, scored: int, rows: Ints32, most: int) -> int:
+def put_into_cells(cells: Cells, table: Floats, scored: int, rows: Ints32, most: int) -> int:
     """Put rows, as `table` has them, into the lists of the cells in which they rank above the floor. Returns as
-    `_remove`."""
+    `take_out_of_cells`."""
     touched = 0
     i = 0
     while i < rows.size and touched <= most:
@@ -374,6 +374,11 @@ def _put_in(cells: Cells, cell: int, lane: int, lo: float, hi: float, score: flo
             cells.least[group] = least
 
 
+def most_lists(rows: int) -> int:
+    """How many lists a change of so many rows may be in."""
+    return DEAR * (rows + BLOCK)
+
+
 class CellIndex:
     """The best intervals of a table of one dimension by cell, and their changes. Kernels work on `arrays`.
 
@@ -410,14 +415,14 @@ class CellIndex:
     def remove(self, rec: Floats, rows: Ints32) -> None:
         """Take rows out, before the table changes. Absent ones are ignored."""
         if len(self) and len(rows):
-            most = DEAR * (len(rows) + BLOCK)
-            self._limit(_remove(self.arrays, rec, _SCORED, rows, most) <= most)
+            most = most_lists(len(rows))
+            self._limit(take_out_of_cells(self.arrays, rec, _SCORED, rows, most) <= most)
 
     def add(self, rec: Floats, rows: Ints32) -> None:
         """Put in rows that are not there."""
         if len(self) and len(rows):
-            most = DEAR * (len(rows) + BLOCK)
-            self._limit(_add(self.arrays, rec, _SCORED, rows, most) <= most)
+            most = most_lists(len(rows))
+            self._limit(put_into_cells(self.arrays, rec, _SCORED, rows, most) <= most)
 
     def refill(self, rec: Floats, runs: RunIndex) -> None:
         """Make short lists longer, from runs that hold the same intervals."""
@@ -432,7 +437,11 @@ class CellIndex:
     def _limit(self, done: bool) -> None:
         """Do without cells when changes were in too many lists."""
         if not done:
-            self.arrays = _empty(np.empty(0))
+            self.let_go()
+
+    def let_go(self) -> None:
+        """Do without cells until the next base."""
+        self.arrays = _empty(np.empty(0))
 
     def check(self, rec: Floats, rows: Ints32) -> None:
         """Raise AssertionError unless every list is whole and right, of these rows. O(n cells)."""

@@ -142,13 +142,13 @@ class RunIndex:
 
     def remove(self, rec: Floats, rows: Ints32) -> None:
         """Take rows out of every dimension, before the table changes. Absent rows are ignored."""
-        self._open(rec)
+        self.make_room(rec)
         for j in self.held:
             remove_from_runs(self.arrays, rec, j, self.scored(j), rows)
 
     def add(self, rec: Floats, rows: Ints32) -> None:
         """Put in rows that are not there, in the dimensions in which they take part. Amortised O(log^2 n) each."""
-        self._open(rec)
+        self.make_room(rec)
         for j in self.held:
             if len(rows) == 1:
                 mine = rows if rec[rows[0], 2 * j] <= rec[rows[0], 2 * j + 1] else rows[:0]
@@ -167,7 +167,10 @@ class RunIndex:
         for changes. O(d)."""
         if not self._caps:
             return max(self._bases, default=0) > AT_ONCE
-        return any(self._overflows(j, more) and self._long_merge(j) > 0 for j in self.held)
+        crowded = False
+        for j in self.held:
+            crowded = crowded or (self._overflows(j, more) and self._long_merge(j) > 0)
+        return crowded
 
     def relieved(self, rec: Floats, more: int) -> list[Callable[[], None]]:
         """The merges that adding so many rows may begin, each as the step that ends it, of O(n), when all else is done;
@@ -180,7 +183,7 @@ class RunIndex:
 
     def _overflows(self, j: int, more: int) -> bool:
         """Whether so many rows do not fit behind those that are in the tail of dimension j."""
-        used = int(self.arrays.tail_used[j])
+        used: int = self.arrays.tail_used.item(j)
         return used > 0 and used + more > TAIL
 
     def _long_merge(self, j: int) -> int:
@@ -251,7 +254,7 @@ class RunIndex:
         mine = slice(j * runs + begin, (j + 1) * runs)
         ix.used[mine], ix.top[mine], ix.live[mine], ix.tail_used[j] = 0, 0, 0, 0
 
-    def _open(self, rec: Floats) -> None:
+    def make_room(self, rec: Floats) -> None:
         """Make room for changes at the first one, and for all rows of the table."""
         if not self._caps:
             self._take(*self._opened(rec))
@@ -309,7 +312,7 @@ class RunIndex:
         for j, rows in enumerate(parts):
             self._fill(rec, j, j, rows)
         if changing:
-            self._open(rec)
+            self.make_room(rec)
 
     def _fill(self, rec: Floats, j: int, v: int, rows: Ints32) -> None:
         fill_run(self.arrays, rec, j, v, self.scored(j), self._arranged(rec, j, rows))

@@ -157,10 +157,11 @@ class SetPlan(EditPlan):
         matcher, subscriptions, keys = self.engine.matcher, self.command.subscriptions, self._keys
         if hi - lo < self.count:
             subscriptions, keys = subscriptions.take(slice(lo, hi)), keys[lo:hi]
-        # Of several changes of one the last remains, and it is as old as the first.
-        last = {key: i for i, key in enumerate(keys)}
-        if len(last) < len(keys):
-            subscriptions, keys = subscriptions.take(list(last.values())), list(last)
+        if len(keys) > 1:
+            # Of several changes of one the last remains, and it is as old as the first.
+            last = {key: i for i, key in enumerate(keys)}
+            if len(last) < len(keys):
+                subscriptions, keys = subscriptions.take(list(last.values())), list(last)
         places = matcher.rows_of(keys, self._places)
         rows = np.array(places, np.int32)
         self._new, self._rows = [], NOBODY

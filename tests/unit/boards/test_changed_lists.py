@@ -87,12 +87,13 @@ def test_columns_have_the_changes_and_write_them_as_they_are_written_one_by_one(
 
 def check_text(part: ChangedLists) -> None:
     assert part.distinct == (len({one.seq for one in part}) == len(part))
-    ends = part.ends or list(range(1, len(part) + 1))
+    words = "<", "|", ">"
     for old in (False, True):
-        texts = WRITE.entries(part.records, part.distinct, old)
-        for one, slot, begin, end in zip(part, part.slots(), [0, *ends], ends, strict=False):
-            assert slot == one.live
-            assert f"[{','.join(texts[begin:end])}]" == WRITE.changes(one.entries, old)
+        texts = WRITE.changed(part, words, old)
+        for one, slot, seq, text in zip(part, part.slots(), part.seqs(), texts, strict=True):
+            assert (slot, seq) == (one.live, one.seq)
+            wanted = f'<{seq}|"seq":{seq},"changes":{WRITE.changes(one.entries, old)}>'
+            assert text.decode() == wanted
 
 
 def test_many_changes_come_by_column_and_a_few_one_by_one() -> None:
@@ -111,7 +112,7 @@ def test_equal_changes_of_a_seq_share_their_entries_and_their_text() -> None:
     assert isinstance(found, ChangedLists)
     assert len(found) == 4
     assert len({id(one.entries) for one in found}) == 1
-    assert len({id(text) for text in WRITE.entries(found.records, found.distinct)}) == 1
+    assert len({id(text) for text in WRITE.changed(found, ("", "", ""))}) == 1
 
 
 def test_an_object_that_a_batch_deletes_and_inserts_again_is_one_to_subscribers() -> None:

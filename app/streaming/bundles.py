@@ -1,0 +1,65 @@
+"""Messages of one slice for many readers: those of one connection are queued together, as a bundle."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import count
+from typing import Any
+
+from app.streaming.buffer import CHANGE, KEPT_BYTES, LONGER, Channel, Entries, Message, TakesBundles
+
+
+def publish_all(
+    channels: Sequence[Channel | None],
+    seqs: Sequence[int],
+    texts: Sequence[bytes],
+    blocks: bool,
+    entries_at: Callable[[int], Entries],
+) -> int:
+    """As `Channel.publish` of one change after another, of which the channels, seqs and texts are by column; returns
+    how many readers they have. A change that nobody follows has no channel.
+
+    `texts` are SSE blocks or what WebSockets have of messages; equal ones are one object. `entries_at` are the entries
+    of the change at a place. Connections get their messages in order of the changes. O(changes + readers).
+    """
+    sent = 0
+    made = Message if blocks else Message.of_rest
+    shared: dict[int, Message] = {}
+    bundles: dict[TakesBundles, list[Any]] = {}
+    """Readers and their texts in turn."""
+    last: TakesBundles | None = None
+    for channel, seq, text, place in zip(channels, seqs, texts, count(), strict=False):
+        if channel is None:
+            continue
+        reader = channel.lone
+        if reader is None or blocks:
+            item = shared.get(id(text))
+            if item is None:
+                item = shared[id(text)] = made(seq, CHANGE, text)
+            channel.retain(item, () if channel.diffs is None else entries_at(place))
+            sent += len(channel.readers)
+            for each in channel.readers:
+                if blocks or each.conflation is not None or not each.connection.bundles:
+                    each.push(item)
+                elif not each.void:
+                    bundles.setdefault(each.connection, []).extend((each, text))
+            continue
+        # As `Channel.retain`: with all that is called for a change, it would take twice as long.
+        log = channel.log
+        log.append(seq)
+        log.append(text)
+        channel.nbytes = nbytes = channel.nbytes + len(text) + LONGER
+        if nbytes > KEPT_BYTES or len(log) > channel.most:
+            channel.keep_less()
+        sent += 1
+        if reader.void:
+            continue
+        connection = reader.connection
+        if connection is not last:
+            last = connection
+            add = bundles.setdefault(connection, []).append
+        add(reader)
+        add(text)
+    for connection, pairs in bundles.items():
+        connection.push_all(pairs[::2], pairs[1::2])
+    return sent
