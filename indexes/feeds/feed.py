@@ -19,7 +19,7 @@ from indexes.compiled.kept import Keeper
 from indexes.core.arrays import Floats, Ints, Ints32, run_lengths
 from indexes.core.background import BackgroundTask
 from indexes.core.helper_threads import run_both
-from indexes.feeds.config import FeedConfig
+from indexes.feeds.config import FeedConfig, Keywords
 from indexes.feeds.kernels import owners as own
 from indexes.feeds.kernels import step
 from indexes.feeds.kernels import window as win
@@ -160,6 +160,10 @@ class FeedIndex:
     def documents(self, bags: Sequence[dict[str, float]]) -> Documents:
         """Bags as arrays, valid until `forget_words`. O(words)."""
         return self.words.documents(bags)
+
+    def documents_of(self, keywords: Keywords) -> Documents:
+        """The bags of keywords as arrays, valid until `forget_words`: see `Vocabulary.documents_of`."""
+        return self.words.documents_of(keywords)
 
     @property
     def epoch(self) -> Epoch:

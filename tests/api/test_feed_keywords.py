@@ -38,7 +38,7 @@ def test_keywords_read_together_are_those_read_one_by_one(some: list[Any], neede
     with patch("app.api.feeds.parsing.keywords._plain", lambda _: None):
         wanted, faults = read(some, needed)
     assert errors == faults
-    assert found.end.tolist() == wanted.end.tolist() and found.word.equals(wanted.word)
+    assert found.end.tolist() == wanted.end.tolist() and found.words() == wanted.words()
     assert np.array_equal(found.weight, wanted.weight, equal_nan=True)
     if not errors:
         # Whatever they say of themselves.

@@ -27,6 +27,9 @@ from indexes.feeds.config import (
 )
 from indexes.feeds.tokens import STOP_WORDS, tokens
 
+FEW = 1_024
+"""Documents up to which their words stay a list."""
+
 _NUMBERS, _TEXT = frozenset({float, int}), frozenset({str})
 _NEITHER = "must be a list of words, or an object of weights by word"
 _WEIGHT = f"must be a number above 0 and at most {MOST_WEIGHT:g}"
@@ -174,7 +177,8 @@ def _plain(items: Sequence[Any]) -> Keywords | None:
     # Here a word is as long as Python says, which is faster than to ask for the lengths of a column.
     letters = set(map(len, words))
     sound = 0 not in letters and max(letters, default=0) <= MOST_LETTERS and longest <= MOST_WORDS
-    return Keywords(np.array(ends, np.int64), pa.array(words, pa.string()), weight, sound and weights_are_sound(weight))
+    word = words if len(items) <= FEW else pa.array(words, pa.string())
+    return Keywords(np.array(ends, np.int64), word, weight, sound and weights_are_sound(weight))
 
 
 def _lists(batch: pa.RecordBatch, name: str, of: str) -> list[Any] | None:
