@@ -77,7 +77,7 @@ def _no_nulls() -> pa.StringArray:
 def keyword_fields(keywords: Keywords) -> dict[str, Any]:
     """Keywords as fields: how many each has, the words, and their weights, null where none has any."""
     sizes = run_lengths(keywords.end).tolist()
-    some = not np.isnan(keywords.weight).all()
+    some = keywords.count_unweighted() < len(keywords.weight)
     return {
         "sizes": sizes,
         "words": keywords.words(),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterator, Sequence
 from itertools import count, islice
+from typing import cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -20,6 +21,8 @@ def named(ids: pa.StringArray, letter: str = "s") -> pa.StringArray:
 
 def named_all(ids: Sequence[str | None], letter: str) -> list[str]:
     """As `named`, for a list."""
+    if None not in ids:
+        return cast("list[str]", ids)
     names = _generated(letter)
     return [next(names) if id is None else id for id in ids]
 

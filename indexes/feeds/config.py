@@ -91,12 +91,13 @@ def weights_are_sound(weight: Floats) -> bool:
 class Keywords:
     """Keywords of many documents, by column: those of document i end at `end[i]`, after those of document i - 1.
     `weight` is NaN for those of a list. They are immutable; `sound` says that they were checked, and that no document
-    has a fault except, perhaps, no keywords."""
+    has a fault except, perhaps, no keywords; `unweighted`, if it is known, how many have no weight."""
 
     end: Ints
     word: Texts
     weight: Floats
     sound: bool = field(default=False, compare=False)
+    unweighted: int | None = field(default=None, compare=False)
 
     def __len__(self) -> int:
         return len(self.end)
@@ -144,9 +145,23 @@ class Keywords:
         """The words of all documents as an Arrow array. O(words), or O(1) where they are one."""
         return pa.array(self.word, pa.string()) if isinstance(self.word, list) else self.word
 
+    def weights(self) -> Floats:
+        """The weights, with 1 for those of a list. O(words), or O(1) where there are none of a list."""
+        if self.count_unweighted() == 0:
+            return self.weight
+        return np.where(np.isnan(self.weight), 1.0, self.weight)
+
+    def count_unweighted(self) -> int:
+        """How many have no weight. O(words) for the first time."""
+        if self.unweighted is None:
+            self.unweighted = int(np.count_nonzero(np.isnan(self.weight)))
+        return self.unweighted
+
     def in_column(self) -> Keywords:
         """The same with the words as an Arrow array, which takes the least memory. O(words), or O(1)."""
-        return Keywords(self.end, self.column(), self.weight, self.sound) if isinstance(self.word, list) else self
+        if not isinstance(self.word, list):
+            return self
+        return Keywords(self.end, self.column(), self.weight, self.sound, self.unweighted)
 
     def in_order(self) -> bool:
         """Whether the words of each document are in code-point order, none of them twice. O(words)."""

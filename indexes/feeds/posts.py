@@ -105,6 +105,8 @@ class Posts:
         self._firsts: list[int] = []
         self._newest: list[Newest] = []
         self._newest_firsts: list[int] = []
+        self._expiring: tuple[int, list[str]] | None = None
+        """The number of a post that has expired or will soon, and its id with those behind it."""
 
     def __len__(self) -> int:
         return self.next - self.first - len(self.gone)
@@ -116,6 +118,8 @@ class Posts:
 
     def have_none(self, keys: Sequence[str]) -> bool:
         """Whether no post has one of these ids. O(log n) each."""
+        if len(keys) == 1:
+            return self.ids.find(keys[0]) < 0
         return int(self.ids.find_all(keys).max(initial=-1)) < 0
 
     def view(self, number: int) -> PostView:
@@ -178,10 +182,13 @@ class Posts:
 
     def _ids(self, number: int, end: int) -> list[str]:
         """The ids of this post and of those after it in its piece, before `end`."""
-        part = self._part(number)
-        some = part.ids[number - part.first : end - part.first]
-        found: list[str] = some if isinstance(some, list) else some.to_pylist()
-        return found
+        if self._expiring is None or not 0 <= number - self._expiring[0] < len(self._expiring[1]):
+            # Where posts come one by one, those of a piece expire so, and are asked for together.
+            part = self._part(number)
+            some = part.ids[number - part.first :][: max(PIECE, end - number)]
+            self._expiring = number, some if isinstance(some, list) else some.to_pylist()
+        first, ids = self._expiring
+        return ids[number - first : end - first]
 
     def trim(self) -> None:
         """Drop what has expired, and join older ones of the newest posts to a piece."""

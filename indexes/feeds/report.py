@@ -21,6 +21,9 @@ class ChangedLists(NamedTuple):
     score: Floats
 
 
+NONE_CHANGED = ChangedLists(*(np.empty(0, np.int64) for _ in range(4)), np.empty(0))
+
+
 class Report:
     """Collects changed lists from the reports of kernels."""
 
@@ -55,9 +58,9 @@ class Report:
 
     def end(self) -> ChangedLists:
         """All lines in order; of two for one list in one step, the later."""
-        none = np.empty(0, np.int64)
+        none = NONE_CHANGED.step
         if not self._step:
-            return ChangedLists(none, none, none, none, np.empty(0))
+            return NONE_CHANGED
         at, count = np.concatenate([none, *self._step]), np.concatenate([none, *self._count])
         slot = np.concatenate([none, *self._slot]).astype(np.int64)
         order = np.argsort((at << 32) | slot, kind="stable")

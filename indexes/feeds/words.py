@@ -80,8 +80,7 @@ class Vocabulary:
             return self.documents([bag_of_shown(one) for one in keywords.shown()])
         if len(weight) != len(words) or (int(end[-1]) if len(end) else 0) != len(words):
             raise ValueError(f"there are {len(weight)} weights for {len(words)} words")
-        listed = np.isnan(weight)
-        return Documents(end, self._numbers_of(words), np.where(listed, 1.0, weight) if listed.any() else weight)
+        return Documents(end, self._numbers_of(words), keywords.weights())
 
     def _numbers_of(self, words: list[str]) -> Ints32:
         """The numbers of words; new ones get some."""
