@@ -38,7 +38,7 @@ class FeedStore(SubscriptionStore[SubscriptionState]):
         self.listings = Listings()
         self.live = Live(self.index, self.posts_kept)
         self.pending_posts = PendingPosts(config.posts, self.posts_kept, self.now)
-        self.post_cost, self.withdraw_cost = Cost(2e-4), Cost(1e-3)
+        self.post_cost, self.withdraw_cost = Cost(2e-4, apart=1e-4), Cost(1e-3)
         self.subscribe_cost, self.drop_cost = Cost(1e-4), Cost(2e-5)
         self._words_kept = 0
 
