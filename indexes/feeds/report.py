@@ -49,6 +49,8 @@ class Report:
     def join(self, others: Iterable[Report]) -> None:
         """Append the lines of other reports, whose slots are others in each step."""
         for other in others:
+            if not other._step:
+                continue
             for mine, lines in zip(self._columns, other._columns, strict=True):
                 mine += lines
 

@@ -23,7 +23,9 @@ class Documents(NamedTuple):
         return len(self.end)
 
     def part(self, first: int, end: int) -> Documents:
-        """Documents `first` to `end` - 1. O(their number)."""
+        """Documents `first` to `end` - 1. O(their number), or O(1) for all."""
+        if not first and end == len(self.end):
+            return self
         begin = int(self.end[first - 1]) if first else 0
         upto = int(self.end[end - 1]) if end else 0
         return Documents(self.end[first:end] - begin, self.word[begin:upto], self.weight[begin:upto])

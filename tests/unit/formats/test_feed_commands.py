@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import fields, is_dataclass
 from typing import Any
 
+import msgpack
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -127,6 +128,27 @@ def test_some_of_a_command_are_those_at_their_places() -> None:
 def test_a_damaged_row_is_told(name: str) -> None:
     with pytest.raises(rows.Damaged, match=f"a {name} command"):
         codec.decode([(name, b"\x81\xa1a\x01")])
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"sizes": [1]},
+        {"sizes": [4, -1]},
+        {"words": ["a", "b", 3]},
+        {"words": ["a", "b", None]},
+        {"weights": b"\0" * 8},
+        {"ids": ["p0", None]},
+        {"ids": ["p0"]},
+    ],
+    ids=str,
+)
+def test_a_short_row_with_other_numbers_of_words_is_told(wrong: dict[str, Any]) -> None:
+    (part,) = codec.encode(posting(2, [{"a": 1.0, "b": 2.0}, {"c": 3.0}]), 2)
+    fields = rows.fields_of(part.payload)
+    assert fields["sizes"] == [2, 1] and len(fields["weights"]) == 24
+    with pytest.raises(rows.Damaged, match="a post command"):
+        codec.decode([("post", msgpack.packb({**fields, **wrong}))])
 
 
 def test_weights_that_are_not_one_for_each_word_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
