@@ -166,8 +166,12 @@ class Keywords:
     def in_order(self) -> bool:
         """Whether the words of each document are in code-point order, none of them twice. O(words)."""
         words = self.words()
-        falls = [at for at, rises in enumerate(map(lt, words, islice(words, 1, None)), 1) if not rises]
-        return not falls or set(falls).issubset(self.end.tolist())
+        falls = len(words) - 1 - sum(map(lt, words, islice(words, 1, None)))
+        if falls <= 0:
+            return True
+        # Where a document ends the next one begins with any word.
+        ends = {end for end in self.end.tolist() if 0 < end < len(words)}
+        return falls == sum(not words[end - 1] < words[end] for end in ends)
 
     def shown(self) -> list[Shown]:
         """The keywords of each document. O(words)."""
