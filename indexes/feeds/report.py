@@ -21,7 +21,8 @@ class ChangedLists(NamedTuple):
     score: Floats
 
 
-NONE_CHANGED = ChangedLists(*(np.empty(0, np.int64) for _ in range(4)), np.empty(0))
+_NO_NUMBERS = np.empty(0, np.int64)
+NONE_CHANGED = ChangedLists(_NO_NUMBERS, _NO_NUMBERS, _NO_NUMBERS, _NO_NUMBERS, np.empty(0))
 
 
 class Report:
@@ -60,9 +61,9 @@ class Report:
 
     def end(self) -> ChangedLists:
         """All lines in order; of two for one list in one step, the later."""
-        none = NONE_CHANGED.step
         if not self._step:
             return NONE_CHANGED
+        none = _NO_NUMBERS
         at, count = np.concatenate([none, *self._step]), np.concatenate([none, *self._count])
         slot = np.concatenate([none, *self._slot]).astype(np.int64)
         order = np.argsort((at << 32) | slot, kind="stable")
