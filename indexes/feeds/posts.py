@@ -7,7 +7,7 @@ them, older ones in pieces that many steps were joined to. The map of ids holds 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import NamedTuple
 
@@ -245,7 +245,7 @@ class Posts:
                 assert view.number == number and self.find(view.id) == number, "a post under another number"
 
 
-def _rows(first: int, end: int) -> Iterable[int]:
+def _rows(first: int, end: int) -> Sequence[int]:
     """What the map of ids holds of posts with these numbers."""
     low, high = first & LOWER, end & LOWER
     return range(low, high) if low <= high else [number & LOWER for number in range(first, end)]
