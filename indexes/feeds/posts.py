@@ -118,9 +118,7 @@ class Posts:
 
     def have_none(self, keys: Sequence[str]) -> bool:
         """Whether no post has one of these ids. O(log n) each."""
-        if len(keys) == 1:
-            return self.ids.find(keys[0]) < 0
-        return int(self.ids.find_all(keys).max(initial=-1)) < 0
+        return not keys or not self.ids.any_of(keys)
 
     def view(self, number: int) -> PostView:
         """The view of a post that is there, or was until after the last `trim`. O(log n + its words)."""
