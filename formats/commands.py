@@ -154,6 +154,13 @@ def floats_of(column: bytes) -> np.ndarray[Any, np.dtype[np.float64]]:
     return np.frombuffer(column, "<f8").astype(np.float64)
 
 
+def texts_of(column: list[str]) -> list[str]:
+    """A logged list of texts. Raises TypeError where one is none."""
+    if not set(map(type, column)) <= {str}:
+        raise TypeError("a text is missing")
+    return column
+
+
 def integers_of(column: bytes) -> np.ndarray[Any, np.dtype[np.int32]]:
     """A logged column of integers."""
     return np.frombuffer(column, "<i4").astype(np.int32)

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from formats import commands as rows
-from formats.commands import ARROW, Part, bytes_of, floats_of
+from formats.commands import ARROW, Part, bytes_of, floats_of, texts_of
 from formats.feed_fields import (
     config_fields,
     config_of,
@@ -58,7 +58,7 @@ def _small(command: Command) -> tuple[str, dict[str, Any]]:
     match command:
         case Post():
             rest = {"points": bytes_of(command.points), "at": command.at, "payload": command.payload}
-            return "post", {"ids": command.ids.to_pylist(), **keyword_fields(command.keywords), **rest}
+            return "post", {"ids": command.ids, **keyword_fields(command.keywords), **rest}
         case Tick():
             return "tick", {"at": command.at}
         case Withdraw():
@@ -83,7 +83,7 @@ def _small(command: Command) -> tuple[str, dict[str, Any]]:
 def _command_of(name: str, fields: dict[str, Any]) -> Command:
     match name:
         case "post":
-            ids = pa.array(fields["ids"], pa.string())
+            ids = texts_of(fields["ids"])
             points = floats_of(fields["points"]).reshape(len(ids), 2)
             return Post(ids, keywords_in(fields), points, fields["at"], fields["payload"])
         case "tick":
@@ -105,7 +105,7 @@ def _command_of(name: str, fields: dict[str, Any]) -> Command:
 def _post_table(command: Post) -> pa.Table:
     table = pa.table(
         {
-            "id": command.ids,
+            "id": pa.array(command.ids, pa.string()),
             "location": rows.matrix(command.points),
             "payload": rows.sparse(command.payload, len(command), pa.binary()),
             **keyword_columns(command.keywords),
@@ -136,7 +136,7 @@ def _of_table(name: str, table: pa.Table) -> Command:
     if name == POST:
         at, payload = int(table.schema.metadata[b"at"]), rows.given(table["payload"])
         return Post(
-            rows.ids(table), keywords_of(table), rows.matrix_of(table, "location"), at, payload
+            rows.ids(table).to_pylist(), keywords_of(table), rows.matrix_of(table, "location"), at, payload
         )  # fmt: skip
     if name == ADD:
         k, alpha = table["k"].to_numpy().astype(np.int64), table["alpha"].to_numpy()

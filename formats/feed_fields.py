@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from formats.commands import bytes_of, floats_of, one_array
+from formats.commands import bytes_of, floats_of, one_array, texts_of
 from indexes.core.arrays import run_lengths
 from indexes.feeds.config import FeedConfig, Keywords, Subscriptions
 
@@ -52,7 +52,7 @@ def keyword_columns(keywords: Keywords) -> dict[str, pa.Array]:
     end = np.cumsum(np.where(weighted, length, 0))
     mask = pa.array(~weighted)
     return {
-        "words": pa.LargeListArray.from_arrays(np.append(0, keywords.end), keywords.word),
+        "words": pa.LargeListArray.from_arrays(np.append(0, keywords.end), keywords.column()),
         "weights": pa.LargeListArray.from_arrays(np.append(0, end), keywords.weight[weighted[owner]], mask=mask),
     }
 
@@ -77,19 +77,24 @@ def _no_nulls() -> pa.StringArray:
 def keyword_fields(keywords: Keywords) -> dict[str, Any]:
     """Keywords as fields: how many each has, the words, and their weights, null where none has any."""
     sizes = run_lengths(keywords.end).tolist()
-    some = not np.isnan(keywords.weight).all()
+    some = keywords.count_unweighted() < len(keywords.weight)
     return {
         "sizes": sizes,
-        "words": keywords.word.to_pylist(),
+        "words": keywords.words(),
         "weights": bytes_of(keywords.weight) if some else None,
     }
 
 
 def keywords_in(fields: dict[str, Any]) -> Keywords:
-    """The inverse of `keyword_fields`."""
-    word, weights = pa.array(fields["words"], pa.string()), fields["weights"]
+    """The inverse of `keyword_fields`. Raises ValueError where there are others than there are words."""
+    word, weights = texts_of(fields["words"]), fields["weights"]
     weight = np.full(len(word), np.nan) if weights is None else floats_of(weights)
-    return Keywords(np.cumsum(fields["sizes"], dtype=np.int64), word, weight)
+    sizes = np.array(fields["sizes"], np.int64)
+    if len(weight) != len(word) or sizes.sum() != len(word) or sizes.min(initial=0) < 0:
+        raise ValueError(
+            f"there are {len(weight)} weights, and {sizes.sum()} words of documents, for {len(word)} words"
+        )
+    return Keywords(np.cumsum(sizes), word, weight)
 
 
 def subscription_fields(some: Subscriptions) -> dict[str, Any]:

@@ -6,6 +6,7 @@ Ids hold nothing that would need escaping; keywords may hold anything and are es
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import repeat
 
 from pydantic_core import to_json
 
@@ -86,11 +87,15 @@ class Posts:
         return f"{text}}}" if view.list is None else f'{text},"list":{self.list(view.list)}}}'
 
 
-def results(ids: Sequence[str], reached: Sequence[int], heads: Sequence[str] = ()) -> str:
-    """What became of posts: in how many lists each was. `heads`, one for each, come before the fields.
+def result(id: str, reached: int, head: str = "") -> str:
+    """What became of a post: in how many lists it was. `head` comes before the fields.
 
-    >>> results(["p1"], [12], ['"index":3,'])
+    >>> result("p1", 12, '"index":3,')
     '{"index":3,"id":"p1","reached":12}'
     """
-    rows = zip(heads or [""] * len(ids), ids, reached, strict=True)
-    return ",".join([f'{{{head}"id":"{id}","reached":{n}}}' for head, id, n in rows])
+    return f'{{{head}"id":"{id}","reached":{reached}}}'
+
+
+def results(ids: Sequence[str], reached: Sequence[int], heads: Sequence[str] = ()) -> str:
+    """What became of posts, with a head for each, where there are any."""
+    return ",".join(map(result, ids, reached, heads or repeat("")))

@@ -25,7 +25,7 @@ from app.write_path.repair import Repair, already_failed
 
 T = TypeVar("T")
 
-INLINE = 0.001
+INLINE = 0.002
 """Seconds of work up to which a command is applied on the event loop itself."""
 
 SLICE, STRETCHED = 0.005, 4

@@ -126,7 +126,7 @@ def _feed(m: int) -> Prepared:
         return Keywords(documents.end.astype(np.int64), words.take(pa.array(documents.word)), documents.weight.copy())
 
     engine = FeedEngine(FeedConfig((0.0, 0.0, 1.0, 1.0), posts, tfidf=False))
-    engine.apply(Post(ids_of(posts), keywords(world.posts), world.places))
+    engine.apply(Post(ids_of(posts).to_pylist(), keywords(world.posts), world.places))
     return Prepared(
         engine,
         lambda: ToFeed(

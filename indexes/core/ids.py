@@ -199,6 +199,11 @@ class AnyIdMap(ABC, Generic[B]):
         self.recent.update(zip(keys, rows, strict=True))
         self._sorted_recent = None
 
+    def delete_all(self, keys: Sequence[str]) -> None:
+        """Remove ids, which must be in the map, each once. O(n), and a search for each of the base."""
+        for key in keys:
+            self.delete(key)
+
     def delete(self, key: str) -> None:
         """Remove an id, which must be in the map. O(1), and a search for one of the base."""
         if self.recent.pop(key, None) is not None:
@@ -286,13 +291,28 @@ class IdMap(AnyIdMap[Packed]):
         rows = None if len(keys) == 1 else self._base_rows(keys)
         return any(self.find(key) >= 0 for key in keys) if rows is None else bool(rows.max() >= 0)
 
-    def _base_rows(self, keys: Sequence[str]) -> Rows | None:
-        """The row of each id in the base, or -1. None for ids with a NUL, which clients have none of."""
+    def delete_all(self, keys: Sequence[str]) -> None:
+        """Remove ids, which must be in the map, each once: those of the base are searched for by one call."""
+        if len(keys) == 1:
+            self.delete(keys[0])
+            return
+        recent = self.recent
+        old = [key for key in keys if recent.pop(key, None) is None]
+        if len(old) < len(keys):
+            self._sorted_recent = None
+        if old and self._base_rows(old, delete=True) is None:
+            super().delete_all(old)
+        else:
+            self._base_size -= len(old)
+
+    def _base_rows(self, keys: Sequence[str], delete: bool = False) -> Rows | None:
+        """The row of each id in the base, or -1; with `delete` they are not there any more then. None for ids with a
+        NUL, which clients have none of: nothing has changed."""
         text = "\0".join(keys).encode()
         if text.count(0) != len(keys) - 1:
             return None
         base, rows = self.base, np.empty(len(keys), np.int32)
-        _find_all(base.text, base.offset, base.row, np.frombuffer(text, np.uint8), rows)
+        _find_all(base.text, base.offset, base.row, np.frombuffer(text, np.uint8), rows, delete)
         return rows
 
 
@@ -339,8 +359,8 @@ def _search(text: Bytes, offset: Ints, key: Bytes) -> int:
 
 
 @kernel
-def _find_all(text: Bytes, offset: Ints, row: Rows, keys: Bytes, out: Rows) -> None:
-    """The row of each of the keys, between which there is a 0, or -1."""
+def _find_all(text: Bytes, offset: Ints, row: Rows, keys: Bytes, out: Rows, delete: bool) -> None:
+    """The row of each of the keys, between which there is a 0, or -1; -1 takes its place if `delete`."""
     begin = 0
     for i in range(out.size):
         end = begin
@@ -349,6 +369,8 @@ def _find_all(text: Bytes, offset: Ints, row: Rows, keys: Bytes, out: Rows) -> N
         at = _place_behind(text, offset, keys, begin, end) - 1
         found = at >= 0 and _compare(text, offset[at], offset[at + 1], keys, begin, end) == 0
         out[i] = row[at] if found else -1
+        if found and delete:
+            row[at] = -1
         begin = end + 1
 
 

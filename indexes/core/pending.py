@@ -7,6 +7,7 @@ back, newest command first.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Generic, TypeAlias, TypeVar
 
 import numpy as np
@@ -42,6 +43,11 @@ class PendingValues(Generic[V]):
         """Set a pending value, and append the entry that it replaces to `undo`."""
         undo.append((key, self.entries.get(key)))
         self.entries[key] = (owner, value)
+
+    def put_new(self, owner: int, keys: Sequence[str], values: Iterable[V], undo: UndoValues[V]) -> None:
+        """As `put` for ids that have no pending value, and occur once."""
+        undo += [(key, None) for key in keys]
+        self.entries.update({key: (owner, value) for key, value in zip(keys, values, strict=True)})
 
     def settle(self, owner: int, undo: UndoValues[V]) -> None:
         """The command `owner` has been applied: drop the entries that it still owns."""

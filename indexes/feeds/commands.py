@@ -26,7 +26,7 @@ class Post(Elements):
     Those that came `apart`, in requests of their own, have all their faults reported. The log keeps neither.
     """
 
-    ids: pa.StringArray
+    ids: list[str]
     keywords: Keywords
     points: Floats
     at: int = 0

@@ -6,6 +6,8 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain, islice
+from operator import lt
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -16,6 +18,9 @@ from indexes.core.arrays import Floats, Ints, run_lengths, run_places
 from indexes.feeds.tokens import Bag
 
 Point: TypeAlias = tuple[float, float]
+
+Texts: TypeAlias = list[str] | pa.StringArray
+"""A column of text: of few documents a list, which is what reading, the log and the index take and give."""
 
 Shown: TypeAlias = list[str] | dict[str, float]
 """Keywords in responses: a list in the order given, or weights by word; casefolded."""
@@ -78,19 +83,21 @@ def bag_of_shown(shown: Shown) -> Bag:
 
 def weights_are_sound(weight: Floats) -> bool:
     """Whether all of these are weights, or NaN."""
-    return not ((weight <= 0) | (weight > MOST_WEIGHT)).any()
+    least, most = np.fmin.reduce(weight, initial=1.0), np.fmax.reduce(weight, initial=1.0)
+    return bool(least > 0 and most <= MOST_WEIGHT)
 
 
 @dataclass(slots=True)
 class Keywords:
     """Keywords of many documents, by column: those of document i end at `end[i]`, after those of document i - 1.
     `weight` is NaN for those of a list. They are immutable; `sound` says that they were checked, and that no document
-    has a fault except, perhaps, no keywords."""
+    has a fault except, perhaps, no keywords; `unweighted`, if it is known, how many have no weight."""
 
     end: Ints
-    word: pa.StringArray
+    word: Texts
     weight: Floats
     sound: bool = field(default=False, compare=False)
+    unweighted: int | None = field(default=None, compare=False)
 
     def __len__(self) -> int:
         return len(self.end)
@@ -117,16 +124,58 @@ class Keywords:
             return some[0]
         words = [len(one.word) for one in some]
         begin = np.cumsum([0, *words], dtype=np.int64)
+        word: Texts
+        if all(isinstance(one.word, list) for one in some):
+            word = list(chain.from_iterable(one.word for one in some))
+        else:
+            word = pa.concat_arrays([pa.array([], pa.string()), *(one.column() for one in some)])
         return Keywords(
             np.concatenate([np.empty(0, np.int64), *(one.end + at for one, at in zip(some, begin, strict=False))]),
-            pa.concat_arrays([pa.array([], pa.string()), *(one.word for one in some)]),
+            word,
             np.concatenate([np.empty(0), *(one.weight for one in some)]),
             all(one.sound for one in some),
         )
 
+    def words(self) -> list[str]:
+        """The words of all documents. O(words), or O(1) where they are a list."""
+        word: list[str] = self.word if isinstance(self.word, list) else self.word.to_pylist()
+        return word
+
+    def column(self) -> pa.StringArray:
+        """The words of all documents as an Arrow array. O(words), or O(1) where they are one."""
+        return pa.array(self.word, pa.string()) if isinstance(self.word, list) else self.word
+
+    def weights(self) -> Floats:
+        """The weights, with 1 for those of a list. O(words), or O(1) where there are none of a list."""
+        if self.count_unweighted() == 0:
+            return self.weight
+        return np.where(np.isnan(self.weight), 1.0, self.weight)
+
+    def count_unweighted(self) -> int:
+        """How many have no weight. O(words) for the first time."""
+        if self.unweighted is None:
+            self.unweighted = int(np.count_nonzero(np.isnan(self.weight)))
+        return self.unweighted
+
+    def in_column(self) -> Keywords:
+        """The same with the words as an Arrow array, which takes the least memory. O(words), or O(1)."""
+        if not isinstance(self.word, list):
+            return self
+        return Keywords(self.end, self.column(), self.weight, self.sound, self.unweighted)
+
+    def in_order(self) -> bool:
+        """Whether the words of each document are in code-point order, none of them twice. O(words)."""
+        words = self.words()
+        falls = len(words) - 1 - sum(map(lt, words, islice(words, 1, None)))
+        if falls <= 0:
+            return True
+        # Where a document ends the next one begins with any word.
+        ends = {end for end in self.end.tolist() if 0 < end < len(words)}
+        return falls == sum(not words[end - 1] < words[end] for end in ends)
+
     def shown(self) -> list[Shown]:
         """The keywords of each document. O(words)."""
-        words, weights = self.word.to_pylist(), self.weight.tolist()
+        words, weights = self.words(), self.weight.tolist()
         found: list[Shown] = []
         begin = 0
         for end in self.end.tolist():
@@ -146,7 +195,7 @@ class Keywords:
         self.sound = self.sound or self._are_sound(n)
         if self.sound and (empty or n.min(initial=1) > 0):
             return []
-        letters = pc.utf8_length(self.word).to_numpy(zero_copy_only=False)
+        letters = self._letters()
         weighted = ~np.isnan(self.weight)
         wrong = weighted & ~((self.weight > 0) & (self.weight <= MOST_WEIGHT))
         owner = np.repeat(np.arange(len(n)), n)
@@ -159,7 +208,7 @@ class Keywords:
         return sorted(found)
 
     def _are_sound(self, n: Ints) -> bool:
-        letters = pc.utf8_length(self.word).to_numpy(zero_copy_only=False)
+        letters = self._letters()
         return bool(
             n.max(initial=0) <= MOST_WORDS
             and letters.min(initial=1) > 0
@@ -167,18 +216,29 @@ class Keywords:
             and weights_are_sound(self.weight)
         )
 
+    def _letters(self) -> Ints:
+        """How long each word is."""
+        if isinstance(self.word, list):
+            return np.array(list(map(len, self.word)), np.int64)
+        letters: Ints = pc.utf8_length(self.word).to_numpy(zero_copy_only=False)
+        return letters
+
     def part(self, first: int, end: int) -> Keywords:
-        """The keywords of documents `first` to `end` - 1, over the same memory."""
+        """The keywords of documents `first` to `end` - 1, over the same memory but for a list."""
+        if not first and end == len(self.end):
+            return self
         begin = int(self.end[first - 1]) if first else 0
         upto = int(self.end[end - 1]) if end else 0
-        word, weight = self.word.slice(begin, upto - begin), self.weight[begin:upto]
-        return Keywords(self.end[first:end] - begin, word, weight, self.sound)
+        word = self.word[begin:upto] if isinstance(self.word, list) else self.word.slice(begin, upto - begin)
+        return Keywords(self.end[first:end] - begin, word, self.weight[begin:upto], self.sound)
 
     def take(self, rows: Sequence[int]) -> Keywords:
         """The keywords of these documents, in this order. O(their words)."""
         at, n = np.asarray(rows, np.int64), run_lengths(self.end)
         places = run_places(self.end[at] - n[at], n[at])
-        return Keywords(np.cumsum(n[at]), self.word.take(pa.array(places)), self.weight[places], self.sound)
+        word = self.word
+        some = [word[i] for i in places.tolist()] if isinstance(word, list) else word.take(pa.array(places))
+        return Keywords(np.cumsum(n[at]), some, self.weight[places], self.sound)
 
 
 class Query(NamedTuple):

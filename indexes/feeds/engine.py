@@ -34,6 +34,7 @@ from indexes.feeds.kernels.subscriptions import ALPHA, ROW, X, Y
 from indexes.feeds.kernels.window import NEXT
 from indexes.feeds.live_lists import Views
 from indexes.feeds.packing import Layout
+from indexes.feeds.pending_posts import Before
 from indexes.feeds.pending_posts import Undo as PostUndo
 from indexes.feeds.plans.maintenance import CapturePlan, FoldPlan
 from indexes.feeds.plans.posts import PostPlan, TickPlan, WithdrawPlan
@@ -111,12 +112,15 @@ class FeedEngine(FeedStore, SubscriptionEngine[SubscriptionState]):
         pending = self.pending_posts
         undo: PostUndo = []
         kept, before = [], pending.before
+        if not faults and len(command) <= STRIDE // 8 and pending.are_new(command.ids):
+            pending.post_new(self._owner, command.ids, undo)
+            return self._post_plan(command, undo, before)
         try:
             if faults and not command.skip:
                 # Ids are checked all the same, so that all faults are reported.
                 wrong = set()
             seen: set[str] = set()
-            for i, key in enumerate(command.ids.to_pylist()):
+            for i, key in enumerate(command.ids):
                 if i not in wrong or command.apart:
                     if pending.find(key) >= 0:
                         twice = key in seen and not command.apart
@@ -133,13 +137,18 @@ class FeedEngine(FeedStore, SubscriptionEngine[SubscriptionState]):
         except (GeneratorExit, Refused):
             pending.roll_back(self._owner, undo, [], before)
             raise
-        some = command.take(kept) if faults else command
-        some = Post(some.ids, some.keywords, some.points + 0.0, max(command.at, pending.now), some.payload)
-        if kept:
-            pending.posted(before.next, some.at)
-        plan = PostPlan(self, some, self._owner, undo, before)
+        plan = self._post_plan(command.take(kept) if faults else command, undo, before)
         plan.faults, plan.positions = sorted(faults, key=lambda fault: fault.index or 0), kept if faults else None
         return plan
+
+    def _post_plan(self, command: Post, undo: PostUndo, before: Before) -> PostPlan:
+        """The plan of posts that are pending."""
+        pending = self.pending_posts
+        at = max(command.at, pending.now)
+        if command.ids:
+            pending.posted(before.next, at)
+        some = Post(command.ids, command.keywords, command.points + 0.0, at, command.payload)
+        return PostPlan(self, some, self._owner, undo, before)
 
     def _accept_tick(self, command: Tick) -> FeedPlan:
         pending, span = self.pending_posts, self.config.span
@@ -261,10 +270,10 @@ class FeedEngine(FeedStore, SubscriptionEngine[SubscriptionState]):
 
 
 def _outside(points: Floats) -> list[Fault]:
-    near = np.abs(points) <= FAR
-    if near.all():
+    size = np.abs(points)
+    if size.max(initial=0.0) <= FAR:
         return []
-    wrong = ~near.all(axis=1)
+    wrong = ~(size <= FAR).all(axis=1)
     reason = f"coordinates are numbers of at most {FAR:g} in size"
     return [Fault("location", reason, index=i) for i in np.flatnonzero(wrong).tolist()]
 

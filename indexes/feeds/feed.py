@@ -19,7 +19,7 @@ from indexes.compiled.kept import Keeper
 from indexes.core.arrays import Floats, Ints, Ints32, run_lengths
 from indexes.core.background import BackgroundTask
 from indexes.core.helper_threads import run_both
-from indexes.feeds.config import FeedConfig
+from indexes.feeds.config import FeedConfig, Keywords
 from indexes.feeds.kernels import owners as own
 from indexes.feeds.kernels import step
 from indexes.feeds.kernels import window as win
@@ -161,6 +161,10 @@ class FeedIndex:
         """Bags as arrays, valid until `forget_words`. O(words)."""
         return self.words.documents(bags)
 
+    def documents_of(self, keywords: Keywords) -> Documents:
+        """The bags of keywords as arrays, valid until `forget_words`: see `Vocabulary.documents_of`."""
+        return self.words.documents_of(keywords)
+
     @property
     def epoch(self) -> Epoch:
         """The current epoch."""
@@ -231,7 +235,6 @@ class FeedIndex:
     def post_steps(self, documents: Documents, points: Floats, now: int = 0) -> Generator[None, None, Posted]:
         """As `post`, in pieces of some milliseconds. Nothing else may change between them, when lists are those after
         some of the posts, or, while an epoch begins, those after it."""
-        points = np.asarray(points, np.float64) + 0.0
         self.now = max(self.now, now)
         first, n = int(self.window.size[NEXT]), len(documents)
         reached, report = np.zeros(n, np.int32), Report()
@@ -239,8 +242,10 @@ class FeedIndex:
         while at < n:
             end = min(n, at + PIECE, at + self.before_epoch(self.now))
             part = documents.part(at, end)
-            time = np.full(end - at, self.now)
-            x, y = np.ascontiguousarray(points[at:end].T)
+            time = np.zeros(end - at, np.int64)
+            time += self.now
+            # Adding 0 turns -0 into 0.
+            x, y = np.add(np.transpose(points[at:end]), 0.0, order="C")
             batch = win.Batch(x, y, time, part.end, part.word, part.weight, reached[at:end])
             self._post(batch, report, at)
             at = end
@@ -519,8 +524,10 @@ class FeedIndex:
 
     def _post(self, batch: win.Batch, report: Report, at: int) -> None:
         """Publish a batch, within which no epoch begins."""
-        begin = run_lengths(batch.end)
-        self._reserve(len(batch.end), len(batch.word), int(begin.max(initial=0)))
+        longest = len(batch.word)
+        if longest > len(self.scratch.word):
+            longest = int(run_lengths(batch.end).max(initial=0))
+        self._reserve(len(batch.end), len(batch.word), longest)
         if len(self.parts) == 1:
             self._post_to(self.parts[0], self.window, batch, report, at)
             return
@@ -536,7 +543,8 @@ class FeedIndex:
 
         self._serve_parts(len(batch.end), serve)
         win.leave_kept(kept, int(windows[0].size[FIRST]))
-        batch.reached[:] = reached.sum(axis=0)
+        for one in reached:
+            np.add(batch.reached, one, out=batch.reached)
         report.join(reports)
 
     def _serve_parts(self, posts: int, serve: Callable[[int], object]) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import deque
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from indexes.core.pending import PendingValues
@@ -99,6 +100,21 @@ class PendingPosts:
         """The command `owner` will publish a post with this id next."""
         self._by_id.put(owner, key, self.next, undo)
         self.next += 1
+
+    def are_new(self, keys: Sequence[str]) -> bool:
+        """Whether no post has one of these ids, pending, applied or expired by pending ones, and none is there twice:
+        all of them can be posted then. O(n log n)."""
+        waiting = self._by_id.entries
+        return (
+            len(set(keys)) == len(keys)
+            and (not waiting or waiting.keys().isdisjoint(keys))
+            and self._posts.have_none(keys)
+        )
+
+    def post_new(self, owner: int, keys: Sequence[str], undo: Undo) -> None:
+        """The command `owner` will publish posts with these ids, which are new, next."""
+        first, self.next = self.next, self.next + len(keys)
+        self._by_id.put_new(owner, keys, range(first, self.next), undo)
 
     def posted(self, first: int, at: int) -> None:
         """All posts of a command, from this number on, have been accepted, at this time."""

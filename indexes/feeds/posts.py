@@ -1,13 +1,13 @@
 """The posts of the window as responses have them, by number and by id.
 
-The newest are in a list; older ones in pieces of columns, which are never changed, and dropped when the window has
-passed them. The map of ids holds the lower bits of a post's number.
+All are in columns, which are never changed, and dropped when the window has passed them: the newest as their steps had
+them, older ones in pieces that many steps were joined to. The map of ids holds the lower bits of a post's number.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Iterator
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import NamedTuple
 
@@ -20,7 +20,7 @@ from indexes.feeds.config import Keywords
 from indexes.feeds.results import PostView
 
 PIECE = 1_024
-"""Posts of a piece."""
+"""Posts of a piece, at least, that newest ones are joined to."""
 
 LOWER = (1 << 31) - 1
 """A mask of the lower bits; windows have fewer posts."""
@@ -46,16 +46,50 @@ class Piece(NamedTuple):
         return PostView(number, seq, self.ids[i].as_py(), shown, (x, y), at, self.payload[i].as_py())
 
 
-def piece_of(views: list[PostView]) -> Piece:
-    """Posts with consecutive numbers, by column. O(words)."""
+class Newest(NamedTuple):
+    """Posts of one step: numbers from `first` and seqs from `seq` on, all at the time `at`. `payload` is by place."""
+
+    first: int
+    seq: int
+    at: int
+    ids: list[str]
+    keywords: Keywords
+    points: Floats
+    payload: Mapping[int, bytes]
+
+    def view(self, number: int) -> PostView:
+        """The view of a post. O(its words)."""
+        i = number - self.first
+        (shown,) = self.keywords.part(i, i + 1).shown()
+        x, y = self.points[i].tolist()
+        return PostView(number, self.seq + i, self.ids[i], shown, (x, y), self.at, self.payload.get(i))
+
+    def part(self, lo: int, hi: int) -> Newest:
+        """The posts at places `lo` to `hi` - 1."""
+        if not lo and hi == len(self.ids):
+            return self
+        payload = {i - lo: text for i, text in self.payload.items() if lo <= i < hi} if self.payload else self.payload
+        keywords, points = self.keywords.part(lo, hi), self.points[lo:hi]
+        return Newest(self.first + lo, self.seq + lo, self.at, self.ids[lo:hi], keywords, points, payload)
+
+    def parts(self, most: int) -> list[Newest]:
+        """Parts of at most so many posts, in order."""
+        n = len(self.ids)
+        return [self] if n <= most else [self.part(lo, min(n, lo + most)) for lo in range(0, n, most)]
+
+
+def joined(steps: Sequence[Newest]) -> Piece:
+    """The posts of steps that follow each other, at least one. O(words)."""
+    sizes = [len(step.ids) for step in steps]
+    payload = [step.payload.get(i) for step in steps for i in range(len(step.ids))]
     return Piece(
-        views[0].number if views else 0,
-        np.array([view.seq for view in views], np.int64),
-        np.array([view.at for view in views], np.int64),
-        pa.array([view.id for view in views], pa.string()),
-        Keywords.of([view.keywords for view in views]),
-        np.array([view.location for view in views], np.float64).reshape(-1, 2),
-        pa.array([view.payload for view in views], pa.binary()),
+        steps[0].first,
+        np.concatenate([np.arange(step.seq, step.seq + n) for step, n in zip(steps, sizes, strict=True)]),
+        np.repeat(np.array([step.at for step in steps], np.int64), sizes),
+        pa.array([id for step in steps for id in step.ids], pa.string()),
+        Keywords.joined([step.keywords for step in steps]).in_column(),
+        np.concatenate([step.points for step in steps]),
+        pa.array(payload, pa.binary()),
     )
 
 
@@ -69,7 +103,10 @@ class Posts:
         self.ids = IdMap()
         self._pieces: list[Piece] = []
         self._firsts: list[int] = []
-        self._newest: list[PostView] = []
+        self._newest: list[Newest] = []
+        self._newest_firsts: list[int] = []
+        self._expiring: tuple[int, list[str]] | None = None
+        """The number of a post that has expired or will soon, and its id with those behind it."""
 
     def __len__(self) -> int:
         return self.next - self.first - len(self.gone)
@@ -79,20 +116,24 @@ class Posts:
         row = self.ids.find(key)
         return -1 if row < 0 else self.first + ((row - self.first) & LOWER)
 
+    def have_none(self, keys: Sequence[str]) -> bool:
+        """Whether no post has one of these ids. O(log n) each."""
+        return not keys or not self.ids.any_of(keys)
+
     def view(self, number: int) -> PostView:
-        """The view of a post that is there, or was until after the last `trim`. The newest have one view each."""
-        before = self.next - len(self._newest)
-        if number >= before:
-            return self._newest[number - before]
-        return self._pieces[bisect_right(self._firsts, number) - 1].view(number)
+        """The view of a post that is there, or was until after the last `trim`. O(log n + its words)."""
+        return self._part(number).view(number)
 
     def at(self, number: int) -> int:
         """The time of a post. O(log n)."""
-        before = self.next - len(self._newest)
-        if number >= before:
-            return self._newest[number - before].at
-        piece = self._pieces[bisect_right(self._firsts, number) - 1]
-        return int(piece.at[number - piece.first])
+        part = self._part(number)
+        return part.at if isinstance(part, Newest) else int(part.at[number - part.first])
+
+    def _part(self, number: int) -> Newest | Piece:
+        """The columns that a post is in."""
+        if self._newest and number >= self._newest_firsts[0]:
+            return self._newest[bisect_right(self._newest_firsts, number) - 1]
+        return self._pieces[bisect_right(self._firsts, number) - 1]
 
     @property
     def oldest_at(self) -> int | None:
@@ -106,11 +147,13 @@ class Posts:
         """Up to `limit` posts in order of id, after `key`."""
         return [self.view(self.first + ((row - self.first) & LOWER)) for _, row in islice(self.ids.after(key), limit)]
 
-    def append(self, view: PostView) -> None:
-        """Append the next post, whose id is free."""
-        self.ids.insert(view.id, view.number & LOWER)
-        self._newest.append(view)
-        self.next += 1
+    def append(self, step: Newest) -> None:
+        """Append the next posts, whose ids are free."""
+        end = self.next + len(step.ids)
+        self.ids.insert_all(step.ids, _rows(self.next, end))
+        self.next = end
+        self._newest.append(step)
+        self._newest_firsts.append(step.first)
 
     def withdraw(self, number: int) -> None:
         """Withdraw a post."""
@@ -127,42 +170,48 @@ class Posts:
                 number += 1
                 continue
             keys = self._ids(number, end)
-            for at, key in enumerate(keys, number):
-                if at in self.gone:
-                    self.gone.discard(at)
-                else:
-                    self.ids.delete(key)
-            number += len(keys)
+            upto = number + len(keys)
+            if self.gone:
+                keys = [key for at, key in enumerate(keys, number) if at not in self.gone]
+                self.gone.difference_update(range(number, upto))
+            self.ids.delete_all(keys)
+            number = upto
         self.first = max(self.first, first)
 
     def _ids(self, number: int, end: int) -> list[str]:
         """The ids of this post and of those after it in its piece, before `end`."""
-        before = self.next - len(self._newest)
-        if number >= before:
-            return [view.id for view in self._newest[number - before : end - before]]
-        piece = self._pieces[bisect_right(self._firsts, number) - 1]
-        found: list[str] = piece.ids.slice(number - piece.first, end - number).to_pylist()
-        return found
+        if self._expiring is None or not 0 <= number - self._expiring[0] < len(self._expiring[1]):
+            # Where posts come one by one, those of a piece expire so, and are asked for together.
+            part = self._part(number)
+            some = part.ids[number - part.first :][: max(PIECE, end - number)]
+            self._expiring = number, some if isinstance(some, list) else some.to_pylist()
+        first, ids = self._expiring
+        return ids[number - first : end - first]
 
     def trim(self) -> None:
-        """Drop pieces that have expired, and move older posts of the list to a piece."""
-        while len(self._newest) >= 2 * PIECE:
-            piece = piece_of(self._newest[:PIECE])
-            del self._newest[:PIECE]
+        """Drop what has expired, and join older ones of the newest posts to a piece."""
+        newest, firsts = self._newest, self._newest_firsts
+        while newest and self.next - firsts[0] >= 2 * PIECE:
+            count = bisect_left(firsts, firsts[0] + PIECE)
+            piece = joined(newest[:count])
+            del newest[:count], firsts[:count]
             self._pieces.append(piece)
             self._firsts.append(piece.first)
+        begin = firsts[0] if newest else self.next
         passed = bisect_right(self._firsts, self.first) - 1
         if passed > 0:
             del self._pieces[:passed], self._firsts[:passed]
-        if self._pieces and self.next - len(self._newest) <= self.first:
+        if self._pieces and begin <= self.first:
             self._pieces.clear()
             self._firsts.clear()
         if not self._pieces:
-            del self._newest[: max(0, self.first - self.next + len(self._newest))]
+            count = bisect_right(firsts, self.first) - (self.first < self.next)
+            if count > 0:
+                del newest[:count], firsts[:count]
 
     def pieces(self) -> list[Piece]:
         """All posts in columns, and perhaps some that have expired. O(PIECE)."""
-        return [*self._pieces, *([piece_of(self._newest)] if self._newest else [])]
+        return [*self._pieces, *([joined(self._newest)] if self._newest else [])]
 
     def load(self, first: int, after: int, pieces: Iterator[Piece]) -> None:
         """Restore posts, where there are none: pieces of posts with consecutive numbers, in order; numbers between them
@@ -170,8 +219,7 @@ class Posts:
         self.first = self.next = first
         for piece in pieces:
             self.gone.update(range(self.next, piece.first))
-            for i, key in enumerate(piece.ids.to_pylist(), piece.first):
-                self.ids.insert(key, i & LOWER)
+            self.ids.insert_all(piece.ids.to_pylist(), _rows(piece.first, piece.first + len(piece.seq)))
             self._pieces.append(piece)
             self._firsts.append(piece.first)
             self.next = piece.first + len(piece.seq)
@@ -193,6 +241,12 @@ class Posts:
             if number not in self.gone:
                 view = self.view(number)
                 assert view.number == number and self.find(view.id) == number, "a post under another number"
+
+
+def _rows(first: int, end: int) -> Sequence[int]:
+    """What the map of ids holds of posts with these numbers."""
+    low, high = first & LOWER, end & LOWER
+    return range(low, high) if low <= high else [number & LOWER for number in range(first, end)]
 
 
 def _nothing(first: int, end: int) -> Piece:

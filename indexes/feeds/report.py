@@ -21,6 +21,10 @@ class ChangedLists(NamedTuple):
     score: Floats
 
 
+_NO_NUMBERS = np.empty(0, np.int64)
+NONE_CHANGED = ChangedLists(_NO_NUMBERS, _NO_NUMBERS, _NO_NUMBERS, _NO_NUMBERS, np.empty(0))
+
+
 class Report:
     """Collects changed lists from the reports of kernels."""
 
@@ -46,6 +50,8 @@ class Report:
     def join(self, others: Iterable[Report]) -> None:
         """Append the lines of other reports, whose slots are others in each step."""
         for other in others:
+            if not other._step:
+                continue
             for mine, lines in zip(self._columns, other._columns, strict=True):
                 mine += lines
 
@@ -55,9 +61,9 @@ class Report:
 
     def end(self) -> ChangedLists:
         """All lines in order; of two for one list in one step, the later."""
-        none = np.empty(0, np.int64)
         if not self._step:
-            return ChangedLists(none, none, none, none, np.empty(0))
+            return NONE_CHANGED
+        none = _NO_NUMBERS
         at, count = np.concatenate([none, *self._step]), np.concatenate([none, *self._count])
         slot = np.concatenate([none, *self._slot]).astype(np.int64)
         order = np.argsort((at << 32) | slot, kind="stable")

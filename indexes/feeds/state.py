@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from indexes.core.arrays import Floats, Ints, Ints32, run_lengths, run_places
 from indexes.core.captured_ids import lifetimes_by_id, lifetimes_of
 from indexes.core.ids import Packed
-from indexes.feeds.config import FeedConfig, Keywords, Subscriptions, bag_of_shown
+from indexes.feeds.config import FeedConfig, Keywords, Subscriptions
 from indexes.feeds.engine import FeedEngine
 from indexes.feeds.feed import Epoch, Remembered
 from indexes.feeds.kernels.cells import Cells, build_cells
@@ -116,7 +116,7 @@ def _posts_of(c: Captured) -> WindowPosts:
     there = number >= c.first
     there &= ~np.isin(number, np.array(sorted(c.gone), np.int64))
     rows = np.flatnonzero(there)
-    joined = [pa.concat_arrays([pa.array([], pa.string()), *(piece.keywords.word for piece in pieces)])]
+    joined = [pa.concat_arrays([pa.array([], pa.string()), *(piece.keywords.column() for piece in pieces)])]
     length = np.concatenate([none, *(run_lengths(piece.keywords.end) for piece in pieces)])
     weight = np.concatenate([np.empty(0), *(piece.keywords.weight for piece in pieces)])
     keywords = Keywords(np.cumsum(length), joined[0], weight).take(rows.tolist())
@@ -150,7 +150,7 @@ def engine_of(state: FeedState) -> FeedEngine:
     df = np.zeros(len(index.words), np.int32)
     df[index.words.numbers(words)] = state.idf.df
     epoch = Epoch(state.idf.posts, df, state.idf.last, state.idf.last_at, state.idf.expired)
-    documents = index.documents([bag_of_shown(one) for one in posts.keywords.shown()])
+    documents = index.documents_of(posts.keywords)
     index.load(
         Remembered(state.first, state.next, posts.number, posts.points, posts.at), documents, epoch, state.now
     )  # fmt: skip
@@ -179,7 +179,7 @@ def statistics_of(state: FeedState) -> Statistics:
     """How many posts of the window contain each word. O(words log words)."""
     keywords = state.posts.keywords
     owner = np.repeat(np.arange(len(keywords)), run_lengths(keywords.end))
-    once = pa.table({"word": keywords.word, "owner": owner}).group_by(["word", "owner"]).aggregate([])
+    once = pa.table({"word": keywords.column(), "owner": owner}).group_by(["word", "owner"]).aggregate([])
     counted = once.group_by("word").aggregate([("owner", "count")]).sort_by("word")
     return Statistics(counted["word"].to_pylist(), counted["owner_count"].to_numpy().astype(np.int32))
 

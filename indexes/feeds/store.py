@@ -12,7 +12,7 @@ from indexes.core.names import Names
 from indexes.core.plan import Plan
 from indexes.core.subscription_engine import SubscriptionStore
 from indexes.feeds.commands import SetSubscription
-from indexes.feeds.config import FeedConfig, Query, Subscriptions, SubscriptionState, bag_of_shown
+from indexes.feeds.config import FeedConfig, Query, Subscriptions, SubscriptionState
 from indexes.feeds.feed import FeedIndex, run_all
 from indexes.feeds.listings import Listings
 from indexes.feeds.live_lists import Live
@@ -38,7 +38,7 @@ class FeedStore(SubscriptionStore[SubscriptionState]):
         self.listings = Listings()
         self.live = Live(self.index, self.posts_kept)
         self.pending_posts = PendingPosts(config.posts, self.posts_kept, self.now)
-        self.post_cost, self.withdraw_cost = Cost(2e-4), Cost(1e-3)
+        self.post_cost, self.withdraw_cost = Cost(2e-4, apart=1e-4), Cost(1e-3)
         self.subscribe_cost, self.drop_cost = Cost(1e-4), Cost(2e-5)
         self._words_kept = 0
 
@@ -53,7 +53,7 @@ class FeedStore(SubscriptionStore[SubscriptionState]):
     def enter(self, some: Subscriptions, lay_out: bool = True) -> Ints:
         """Add subscriptions, and evaluate them; returns their slots. See `FeedIndex.subscribe_steps`."""
         index, shown = self.index, some.keywords.shown()
-        documents = index.documents([bag_of_shown(one) for one in shown])
+        documents = index.documents_of(some.keywords)
         slots = run_all(index.subscribe_steps(documents, some.points + 0.0, some.k, some.alpha, lay_out))
         self.listings.put(slots, shown, index.words)
         return slots
@@ -67,7 +67,7 @@ class FeedStore(SubscriptionStore[SubscriptionState]):
     def put(self, some: Subscriptions) -> Ints:
         """Add subscriptions with empty lists; returns their slots. See `FeedIndex.put`."""
         index, shown = self.index, some.keywords.shown()
-        documents = index.documents([bag_of_shown(one) for one in shown])
+        documents = index.documents_of(some.keywords)
         slots = index.put(documents, some.points + 0.0, some.k, some.alpha)
         self.listings.put(slots, shown, index.words)
         return slots
@@ -75,7 +75,7 @@ class FeedStore(SubscriptionStore[SubscriptionState]):
     def change(self, slot: int, one: Subscriptions) -> None:
         """Replace a subscription, and evaluate it."""
         index, shown, slots = self.index, one.keywords.shown(), np.array([slot])
-        documents = index.documents([bag_of_shown(one_shown) for one_shown in shown])
+        documents = index.documents_of(one.keywords)
         index.change(slots, documents, one.points + 0.0, one.k, one.alpha)
         self.listings.remove(slots)
         self.listings.put(slots, shown, index.words)

@@ -9,6 +9,7 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from indexes.core.arrays import Bools, Floats, Ints, Ints32
+from indexes.feeds.config import Keywords, bag_of_shown
 
 
 class Documents(NamedTuple):
@@ -22,7 +23,9 @@ class Documents(NamedTuple):
         return len(self.end)
 
     def part(self, first: int, end: int) -> Documents:
-        """Documents `first` to `end` - 1. O(their number)."""
+        """Documents `first` to `end` - 1. O(their number), or O(1) for all."""
+        if not first and end == len(self.end):
+            return self
         begin = int(self.end[first - 1]) if first else 0
         upto = int(self.end[end - 1]) if end else 0
         return Documents(self.end[first:end] - begin, self.word[begin:upto], self.weight[begin:upto])
@@ -66,16 +69,31 @@ class Vocabulary:
 
     def documents(self, bags: Sequence[Mapping[str, float]]) -> Documents:
         """Bags as arrays; new words get numbers. O(words)."""
-        numbers, words = self._number, list(chain.from_iterable(bags))
+        word = self._numbers_of(list(chain.from_iterable(bags)))
         end = np.cumsum([len(bag) for bag in bags], dtype=np.int64)
-        word = list(map(numbers.get, words))
-        if None in word:
-            for i, number in enumerate(word):
+        weight = list(chain.from_iterable(bag.values() for bag in bags))
+        return Documents(end, word, np.array(weight, np.float64))
+
+    def documents_of(self, keywords: Keywords) -> Documents:
+        """The bags of keywords as arrays; new words get numbers. Keywords that are in order are the bags themselves.
+        O(words), and O(n log n) where they are not. Raises ValueError where there is not one weight for each."""
+        end, words, weight = keywords.end, keywords.words(), keywords.weight
+        if not keywords.in_order():
+            return self.documents([bag_of_shown(one) for one in keywords.shown()])
+        if len(weight) != len(words) or (int(end[-1]) if len(end) else 0) != len(words):
+            raise ValueError(f"there are {len(weight)} weights for {len(words)} words")
+        return Documents(end, self._numbers_of(words), keywords.weights())
+
+    def _numbers_of(self, words: list[str]) -> Ints32:
+        """The numbers of words; new ones get some."""
+        numbers = self._number
+        found = list(map(numbers.get, words))
+        if None in found:
+            for i, number in enumerate(found):
                 if number is None:
                     new = words[i]
-                    word[i] = numbers[new] if new in numbers else self._take(new)
-        weight = list(chain.from_iterable(bag.values() for bag in bags))
-        return Documents(end, np.array(word, np.int32), np.array(weight, np.float64))
+                    found[i] = numbers[new] if new in numbers else self._take(new)
+        return np.array(found, np.int32)
 
     def forget(self, used: Bools) -> None:
         """Free the numbers of words that are not `used` (by number). O(numbers)."""

@@ -59,7 +59,7 @@ def operations(parts: list[tuple[str, bytes]], now: int) -> tuple[list[Operation
             now = max(now, command.at)
             bags = [bag_of_shown(shown) for shown in command.keywords.shown()]
             times = np.full(len(command), now, np.int64)
-            return [Posts(command.ids.to_pylist(), bags, command.points, times)], now
+            return [Posts(command.ids, bags, command.points, times)], now
         case fc.Tick(at):
             now = max(now, at)
             return [Tick(now)], now

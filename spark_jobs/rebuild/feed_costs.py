@@ -12,7 +12,7 @@ import time
 
 import numpy as np
 
-from indexes.feeds.config import FeedConfig, bag_of_shown
+from indexes.feeds.config import FeedConfig
 from indexes.feeds.feed import MANY, FeedIndex
 from indexes.feeds.kernels.buffers import EVALUATED, READ
 from indexes.feeds.kernels.scratch import HITS
@@ -40,10 +40,10 @@ def costs_of(state: FeedState, sample: int) -> dict[str, float | None]:
         return found
     config = state.config
     feed = FeedIndex(FeedConfig(config.bounds, posts=len(state.posts), tfidf=config.tfidf, buffer=config.buffer))
-    posts = feed.documents([bag_of_shown(one) for one in state.posts.keywords.shown()])
+    posts = feed.documents_of(state.posts.keywords)
     feed.post(posts, state.posts.points)
     some = state.subscriptions.take(rows)
-    asked = feed.documents([bag_of_shown(one) for one in some.keywords.shown()])
+    asked = feed.documents_of(some.keywords)
     slots = feed.subscribe(asked, some.points, some.k, some.alpha)
     read, seconds = _evaluated(feed, slots)
     # Relative errors, so that short evaluations weigh as much as long ones.

@@ -38,7 +38,7 @@ def pack(
         posts = read_posts(folder, name, about)
         keywords = posts.keywords.take(list(range(number - 1, len(posts), parts_of(about) - 1)))
         owner = np.repeat(np.arange(len(keywords)), np.diff(keywords.end, prepend=0))
-        rows = pa.table({"word": keywords.word, "owner": pa.array(owner)})
+        rows = pa.table({"word": keywords.column(), "owner": pa.array(owner)})
         once = rows.group_by(["word", "owner"]).aggregate([])
         return pack_statistics(_summed(once["word"], np.ones(len(once), np.int64)))
 

@@ -56,7 +56,7 @@ class House(HouseOf[FeedEngine, FeedConfig]):
 
 
 def posting(rows: list[tuple[str, Any, tuple[float, float]]], at: int = 1, skip: bool = True) -> Post:
-    ids, keywords = pa.array([row[0] for row in rows], pa.string()), Keywords.of([row[1] for row in rows])
+    ids, keywords = [row[0] for row in rows], Keywords.of([row[1] for row in rows])
     return Post(ids, keywords, np.array([row[2] for row in rows], float).reshape(-1, 2), at, {0: b'{"a":1}'}, skip)
 
 

@@ -35,7 +35,7 @@ class Alone:
         ids = [f"p{self.came + i}" for i in range(n)]
         self.came += n
         self.now += 1
-        self.engine.apply(Post(pa.array(ids), keywords, points, self.now))
+        self.engine.apply(Post(ids, keywords, points, self.now))
         times = np.full(n, self.now, np.int64)
         return Posts(ids, [bag_of_shown(one) for one in keywords.shown()], points, times)
 

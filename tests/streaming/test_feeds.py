@@ -12,7 +12,6 @@ from random import Random
 from typing import Any, TypeVar
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 from app.errors import ServiceError
@@ -100,7 +99,7 @@ class Service:
 def post(*rows: tuple[str, str]) -> Post:
     words = Keywords.of([list(shown) for _, shown in rows])
     points = np.array([[len(id) % 4, ord(id[-1]) % 3] for id, _ in rows], np.float64)
-    return Post(pa.array([id for id, _ in rows]), words, points)
+    return Post([id for id, _ in rows], words, points)
 
 
 def ask(id: str, words: str = "a", k: int = 2, alpha: float = 0.25) -> SetSubscription:

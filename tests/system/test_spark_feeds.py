@@ -167,7 +167,7 @@ def test_a_job_that_was_killed_goes_on_with_the_same_lists(tmp_path: Path) -> No
             write(fc.AddSubscriptions(pa.array(ids, pa.string()), asked), len(ids))
         else:
             ids, shown, points = plain.post(40)
-            write(fc.Post(pa.array(ids, pa.string()), Keywords.of(shown), points), len(ids))
+            write(fc.Post(ids, Keywords.of(shown), points), len(ids))
         if number % 2:
             expected.append(plain.lists())
     with_log.close()

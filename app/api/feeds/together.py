@@ -7,7 +7,7 @@ from typing import Any
 from app.api.feeds.context import FeedContext
 from app.api.together.kind import Verb
 from app.api.together.listed import Form, OneOfMany
-from app.rendering.feeds import results
+from app.rendering.feeds import result
 from indexes.feeds.config import FeedConfig
 from indexes.feeds.engine import FeedEngine
 from indexes.feeds.plans.posts import PostPlan
@@ -20,18 +20,16 @@ def single_posts(context: FeedContext) -> list[Verb]:
         201,
         lambda config: context.validators(config).posts,
         lambda config, posts: context.post_reader(config).read_items(posts),
-        _text,
+        _texts,
         _kept,
     )
     return [Verb(OneOfMany[FeedEngine, FeedConfig](context, form), "POST", "/v1/feeds/{feed}/posts")]
 
 
-def _text(plan: PostPlan, event: int) -> str:
-    (id,) = plan.command.ids.slice(event, 1).to_pylist()
-    return f'{{"seq":{plan.first_seq + event},"results":[{results([id], [plan.reached[event]])}]}}'
+def _texts(plan: PostPlan) -> list[str]:
+    rows = zip(range(plan.first_seq, plan.last_seq + 1), plan.command.ids, plan.reached, strict=True)
+    return [f'{{"seq":{seq},"results":[{result(id, reached)}]}}' for seq, id, reached in rows]
 
 
-def _kept(plan: PostPlan, event: int, executed: bool) -> dict[str, Any]:
-    (id,) = plan.command.ids.slice(event, 1).to_pylist()
-    reached = plan.reached[event] if executed else 0
-    return {"seq": plan.first_seq + event, "results": [{"id": id, "reached": reached}]}
+def _kept(plan: PostPlan, event: int) -> dict[str, Any]:
+    return {"seq": plan.first_seq + event, "results": [{"id": plan.command.ids[event], "reached": 0}]}

@@ -146,7 +146,7 @@ def object_changes(context: MapContext) -> list[Verb]:
         200,
         lambda config: context.validators(config).objects,
         lambda config, objects: context.object_reader(config).read_items(objects),
-        lambda plan, event: f'{{"seq":{plan.first_seq + event},"applied":1}}',
+        lambda plan: [f'{{"seq":{seq},"applied":1}}' for seq in range(plan.first_seq, plan.last_seq + 1)],
         _kept,
     )
     one = "/v1/maps/{map}/objects/{id}"
@@ -157,5 +157,5 @@ def object_changes(context: MapContext) -> list[Verb]:
     ]
 
 
-def _kept(plan: PutPlan, event: int, executed: bool) -> dict[str, Any]:
+def _kept(plan: PutPlan, event: int) -> dict[str, Any]:
     return {"seq": plan.first_seq + event, "applied": 1}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -44,17 +44,17 @@ class Applied(NamedTuple):
 class Form(NamedTuple, Generic[ConfigT]):
     """How requests about elements of one kind are read and answered.
 
-    `name` is that of the list in the body, which `validator` checks; `command` makes one of elements. The answer has
-    this `status` and the text that `text` gives for a plan and the place of an element in it; `kept` gives what is
-    stored of it before the plan is executed (False), and then (True).
+    `name` is that of the list in the body, which `validator` checks; `command` makes one of elements. Answers have this
+    `status`, and the texts that `texts` gives for the elements of a plan; `kept` gives what is stored of one before the
+    plan is executed, by the place of its element.
     """
 
     name: str
     status: int
     validator: Callable[[ConfigT], SchemaValidator]
     command: Callable[[ConfigT, list[dict[str, Any]]], Read[Any]]
-    text: Callable[[Any, int], str]
-    kept: Callable[[Any, int, bool], dict[str, Any]]
+    texts: Callable[[Any], Iterable[str]]
+    kept: Callable[[Any, int], dict[str, Any]]
 
 
 class OneOfMany(Generic[EngineT, ConfigT]):
@@ -94,7 +94,7 @@ class OneOfMany(Generic[EngineT, ConfigT]):
 
         def requests(plan: Any) -> Iterator[tuple[Ticket, Skeleton]]:
             def skeleton(event: int, at: int) -> Skeleton:
-                return Skeleton(self._form.status, self._form.kept(plan, event, False))
+                return Skeleton(self._form.status, self._form.kept(plan, event))
 
             return receipts(tickets, positions(plan), skeleton)
 
@@ -107,9 +107,8 @@ class OneOfMany(Generic[EngineT, ConfigT]):
         """Each with its own seq."""
         plan, read, form = job.plan, job.read, self._form
         found: list[Outcome] = [_SKIPPED] * len(items)
-        for event, at in enumerate(job.positions):
-            text = f"{form.text(plan, event)}\n".encode()
-            found[at] = Answer(form.status, text, form.kept(plan, event, True))
+        for at, text in zip(job.positions, form.texts(plan), strict=True):
+            found[at] = Answer(form.status, f"{text}\n".encode(), None)
         faults: dict[int, list[Fault]] = {}
         for fault in plan.faults:
             faults.setdefault(read.place_of(fault.index or 0), []).append(replace(fault, index=0))

@@ -94,16 +94,14 @@ def with_room(window: Window, posts: int, terms: int, words: int, unknown: float
     """A window with room for so many more posts and terms, and for words below `words`; the idf of new ones is
     `unknown`. O(1) amortized."""
     size = window.size
-    if size[NEXT] - size[FIRST] + posts > len(window.x):
-        room, old = _power(int(size[NEXT] - size[FIRST]) + posts), np.arange(size[FIRST], size[NEXT])
+    first, end, first_term, end_term, _, chunks, _ = size.tolist()
+    if end - first + posts > len(window.x):
+        room, old = _power(end - first + posts), np.arange(first, end)
         window = window._replace(
             **{name: _moved(getattr(window, name), room, old) for name in ("x", "y", "time", "term", "terms", "gone")}
         )
-    if size[TERM_NEXT] - size[TERM_FIRST] + terms > len(window.word):
-        room, old = (
-            _power(int(size[TERM_NEXT] - size[TERM_FIRST]) + terms),
-            np.arange(size[TERM_FIRST], size[TERM_NEXT]),
-        )
+    if end_term - first_term + terms > len(window.word):
+        room, old = _power(end_term - first_term + terms), np.arange(first_term, end_term)
         terms_ = ("word", "raw", "weight")
         window = window._replace(**{name: _moved(getattr(window, name), room, old) for name in terms_})
     if words > len(window.df):
@@ -114,7 +112,7 @@ def with_room(window: Window, posts: int, terms: int, words: int, unknown: float
             oldest=grown(window.oldest, room, NONE),
             newest=grown(window.newest, room, NONE),
         )
-    if size[FREE_CHUNKS] < terms:
+    if chunks < terms:
         had = len(window.after)
         room = max(had + terms, 3 * had // 2)
         after = grown(window.after, room, NONE)

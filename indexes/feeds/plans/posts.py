@@ -16,12 +16,12 @@ from indexes.core.background import BackgroundTask
 from indexes.core.ids import Packed
 from indexes.core.plan import LONG, Plan
 from indexes.feeds.commands import Post, Tick, Withdraw
-from indexes.feeds.config import bag_of_shown
 from indexes.feeds.feed import PIECE, Posted
 from indexes.feeds.live_lists import Views
 from indexes.feeds.pending_posts import Before, Undo
+from indexes.feeds.posts import Newest
 from indexes.feeds.report import ChangedLists
-from indexes.feeds.results import ListChange, PostView, Slice
+from indexes.feeds.results import ListChange, Slice
 from indexes.feeds.store import FeedStore
 
 EPOCH = 2e-5
@@ -97,7 +97,7 @@ class PostPlan(SteppedPlan):
         self._shown = 0
         self._published = 0
         self._posted: Posted | None = None
-        self._views: list[PostView] = []
+        self._newest: Newest | None = None
 
     @property
     def _estimate(self) -> float:
@@ -109,7 +109,7 @@ class PostPlan(SteppedPlan):
 
     def response_fields(self) -> dict[str, Any]:
         """The ids of the posts, and the number of lists that held each right after it."""
-        posts = zip(self.command.ids.to_pylist(), self.reached, strict=False)
+        posts = zip(self.command.ids, self.reached, strict=False)
         return {"results": [{"id": key, "reached": n} for key, n in posts]}
 
     def fields_of(self, answer: Mapping[str, Any]) -> dict[str, Any]:
@@ -150,16 +150,10 @@ class PostPlan(SteppedPlan):
         most = min(PIECE, self.count - lo, index.before_epoch(command.at))
         hi = lo + engine.post_cost.fit(budget, most)
         engine.live.step()
-        shown = command.keywords.part(lo, hi).shown()
-        points = command.points[lo:hi] + 0.0
-        first = engine.posts_kept.next
-        rows = zip(command.ids.slice(lo, hi - lo).to_pylist(), shown, points.tolist(), strict=True)
-        self._views = [
-            PostView(first + i, self.first_seq + lo + i, key, words, (x, y), command.at, command.payload.get(lo + i))
-            for i, (key, words, (x, y)) in enumerate(rows)
-        ]
-        documents = index.documents([bag_of_shown(one) for one in shown])
-        self._steps = index.post_steps(documents, points, command.at)
+        c, number, seq = command, engine.posts_kept.next - lo, self.first_seq
+        step = Newest(number, seq, c.at, c.ids, c.keywords, c.points, c.payload).part(lo, hi)
+        self._newest = step
+        self._steps = index.post_steps(index.documents_of(step.keywords), step.points, c.at)
         self._executed = hi
 
     def publish(self) -> Slice | None:
@@ -186,15 +180,14 @@ class PostPlan(SteppedPlan):
 
     def _show(self) -> None:
         """Let the new posts be found by their ids."""
-        posts, window = self.engine.posts_kept, self.engine.config.posts
-        if window is not None:
-            # Expired posts lie in columns together. A new post may take the id of one.
-            posts.expire(min(posts.next, posts.next + len(self._views) - window))
-        for view in self._views:
-            posts.append(view)
-            if window is not None and posts.next - posts.first > window:
-                posts.expire(posts.next - window)
-        self._views = []
+        posts, window, step = self.engine.posts_kept, self.engine.config.posts, self._newest
+        assert step is not None, "a step begins with them"
+        for some in (step,) if window is None else step.parts(window):
+            if window is not None:
+                # A new post may take the id of one that expires.
+                posts.expire(posts.next + len(some.ids) - window)
+            posts.append(some)
+        self._newest = None
         self.engine.now = max(self.engine.now, self.command.at)
 
 

@@ -89,8 +89,8 @@ def subscribed(one: Query, ttl: float | None) -> Subscribed:
 def posting(rows: list[Any], at: int, skip: bool) -> Post:
     payload = {i: text for i, (*_, text) in enumerate(rows) if text is not None}
     points = np.array([place for _, _, place, _ in rows], np.float64).reshape(-1, 2)
-    ids = pa.array([key for key, *_ in rows], pa.string())
-    return Post(ids, Keywords.of([keywords for _, keywords, *_ in rows]), points, at, payload, skip)
+    keywords = Keywords.of([keywords for _, keywords, *_ in rows])
+    return Post([key for key, *_ in rows], keywords, points, at, payload, skip)
 
 
 class Story(RuleBasedStateMachine):
@@ -608,7 +608,7 @@ def test_a_stream_that_begins_while_an_epoch_does_begins_after_it(monkeypatch: p
     for i in range(20):
         engine.apply(SetSubscription(f"s{i}", ["a", "b"], (0.0, 0.0), 2, 0.0))
     words = [["a", "b", "c"] if i % 2 else ["a"] for i in range(63)]
-    ids = pa.array([f"p{i}" for i in range(64)])
+    ids = [f"p{i}" for i in range(64)]
     plan = engine.prepare(Post(ids, Keywords.of([*words, ["z"]]), np.zeros((64, 2))))
     engine.post_cost.seconds = 1e-9
     plan.execute(1.0)

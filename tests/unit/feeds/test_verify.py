@@ -25,7 +25,7 @@ def engine(posts: int = 80) -> FeedEngine:
     asks = [Query(words(), (rng.random(), rng.random()), 3, rng.random()) for _ in range(30)]
     made.apply(AddSubscriptions(pa.array([f"s{i}" for i in range(30)]), Subscriptions.of(asks)))
     for i in range(0, posts, 10):
-        ids, keywords = pa.array([f"p{i + j}" for j in range(10)]), Keywords.of([words() for _ in range(10)])
+        ids, keywords = [f"p{i + j}" for j in range(10)], Keywords.of([words() for _ in range(10)])
         made.apply(Post(ids, keywords, rng.random((10, 2))))
     made.apply(Withdraw(["p70", "p77"]))
     return made

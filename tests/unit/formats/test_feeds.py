@@ -56,7 +56,7 @@ def engine(config: FeedConfig, n: int = 150) -> FeedEngine:
 def post(made: FeedEngine, rng: np.random.Generator, i: int, at: int) -> None:
     keywords = Keywords.of([shown(rng) for _ in range(5)])
     payload = {1: b'{"a":1}'} if i % 3 else {}
-    made.apply(Post(pa.array([f"p{i + j}" for j in range(5)]), keywords, rng.random((5, 2)), at, payload))
+    made.apply(Post([f"p{i + j}" for j in range(5)], keywords, rng.random((5, 2)), at, payload))
 
 
 def state(made: FeedEngine) -> FeedState:

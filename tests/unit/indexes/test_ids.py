@@ -57,6 +57,31 @@ def test_it_finds_lists_and_forgets_like_a_dict(
             assert list(ids.after(key)) == sorted((k, v) for k, v in truth.items() if k > key)
 
 
+@maps
+@settings(max_examples=100, deadline=None)
+@given(
+    base=st.lists(keys | st.just("a\0b"), unique=True, max_size=60),
+    recent=st.lists(keys, unique=True, max_size=20),
+    gone=st.lists(st.lists(keys | st.just("a\0b"), unique=True, max_size=30), max_size=4),
+)
+def test_many_ids_are_found_and_forgotten_as_one_by_one(
+    make: Callable[[], AnyIdMap[Any]], base: list[str], recent: list[str], gone: list[list[str]]
+) -> None:
+    ids = make()
+    ids.swap(ids.merged(pack(pa.array(base, pa.string()), np.arange(len(base), dtype=np.int32))))
+    fresh = [key for key in recent if key not in base]
+    ids.insert_all(fresh, range(len(base), len(base) + len(fresh)))
+    truth = {key: row for row, key in enumerate([*base, *fresh])}
+    for keys_ in gone:
+        assert ids.find_all(keys_).tolist() == [truth.get(key, -1) for key in keys_]
+        there = [key for key in keys_ if key in truth]
+        ids.delete_all(there)
+        for key in there:
+            del truth[key]
+        ids.check()
+        assert list(ids.after(None)) == sorted(truth.items()) and len(ids) == len(truth)
+
+
 @given(a=st.lists(keys, max_size=30), b=st.lists(keys, unique=True, max_size=30))
 @settings(max_examples=100, deadline=None)
 def test_packed_ids_tell_repeats_and_what_they_share(a: list[str], b: list[str]) -> None:

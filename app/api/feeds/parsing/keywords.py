@@ -27,6 +27,9 @@ from indexes.feeds.config import (
 )
 from indexes.feeds.tokens import STOP_WORDS, tokens
 
+FEW = 1_024
+"""Documents up to which their words stay a list."""
+
 _NUMBERS, _TEXT = frozenset({float, int}), frozenset({str})
 _NEITHER = "must be a list of words, or an object of weights by word"
 _WEIGHT = f"must be a number above 0 and at most {MOST_WEIGHT:g}"
@@ -169,12 +172,16 @@ def _plain(items: Sequence[Any]) -> Keywords | None:
         weight = np.array(weights, np.float64)
     except OverflowError:
         return None
-    if np.count_nonzero(np.isnan(weight)) != listed_words:
+    # Where all have weights one reduction finds what is too small and what is no number.
+    sound = not listed_words and weight.min(initial=1.0) > 0 and weight.max(initial=1.0) <= MOST_WEIGHT
+    if not sound and np.count_nonzero(np.isnan(weight)) != listed_words:
         return None
+    sound = sound or weights_are_sound(weight)
     # Here a word is as long as Python says, which is faster than to ask for the lengths of a column.
     letters = set(map(len, words))
-    sound = 0 not in letters and max(letters, default=0) <= MOST_LETTERS and longest <= MOST_WORDS
-    return Keywords(np.array(ends, np.int64), pa.array(words, pa.string()), weight, sound and weights_are_sound(weight))
+    sound = sound and 0 not in letters and max(letters, default=0) <= MOST_LETTERS and longest <= MOST_WORDS
+    word = words if len(items) <= FEW else pa.array(words, pa.string())
+    return Keywords(np.array(ends, np.int64), word, weight, sound, listed_words)
 
 
 def _lists(batch: pa.RecordBatch, name: str, of: str) -> list[Any] | None:

@@ -16,6 +16,7 @@ from app.api.bulk import Columns, Elements, Place, Read
 from app.api.element_errors import ElementError, ElementErrors
 from app.api.feeds.models import MOST_TEXT, FeedValidators
 from app.api.feeds.parsing.keywords import Words
+from app.api.ids import named_all
 from app.api.models import OnErrorQuery
 from app.api.payloads import Payloads
 from app.write_path.ticks import now
@@ -72,8 +73,8 @@ class PostReader:
                 if item is not None and item.get("payload") is not None
             }
         )
-        ids = pa.array([None if item is None else item.get("id") for item in items], pa.string())
-        columns.add(ids, keywords, points.reshape(-1, 2))
+        ids = [None if item is None else item.get("id") for item in items]
+        columns.add(ids, keywords, points if items else points.reshape(0, 2))
 
     def _add_batch(self, columns: _Columns, words: Words, batch: pa.RecordBatch) -> None:
         start, wrong = columns.count, columns.errors
@@ -83,7 +84,7 @@ class PostReader:
         payload = strings(batch, "payload")
         if payload is not None:
             columns.keep(Payloads(self._max_payload, wrong).column(payload, start, ~nulls(payload)))
-        columns.add(ids, keywords, points)
+        columns.add(ids.to_pylist(), keywords, points)
 
 
 class _Columns(Columns):
@@ -92,14 +93,15 @@ class _Columns(Columns):
     def __init__(self) -> None:
         super().__init__()
         self.payload: dict[int, bytes] = {}
+        self._names: list[str | None] = []
         self._keywords: list[Keywords] = []
         self._points: list[Float64] = []
 
-    def add(self, ids: pa.Array, keywords: Keywords, points: Float64) -> None:
-        self.add_ids(ids)
+    def add(self, ids: list[str | None], keywords: Keywords, points: Float64) -> None:
+        self.count += len(ids)
+        self._names += ids
         self._keywords.append(keywords)
-        # Adding 0 turns -0 into 0.
-        self._points.append(points + 0.0)
+        self._points.append(points)
 
     def keep(self, texts: dict[int, bytes | None]) -> None:
         self.payload |= {at: text for at, text in texts.items() if text is not None}
@@ -108,9 +110,10 @@ class _Columns(Columns):
         """The command without the elements that have errors, and the places of the others if there were such."""
         at = now()
         if not self.count:
-            return Post(pa.array([], pa.string()), Keywords.of([]), np.empty((0, 2)), at, skip=skip), None
-        keywords, points = Keywords.joined(self._keywords), np.concatenate(self._points)
-        return self.kept(Post(self.ids("p"), keywords, points, at, self.payload, skip))
+            return Post([], Keywords.of([]), np.empty((0, 2)), at, skip=skip), None
+        points = self._points[0] if len(self._points) == 1 else np.concatenate(self._points)
+        ids, keywords = named_all(self._names, "p"), Keywords.joined(self._keywords)
+        return self.kept(Post(ids, keywords, points, at, self.payload, skip))
 
 
 def texts_of(batch: pa.RecordBatch, start: int, wrong: ElementErrors) -> pa.StringArray | None:

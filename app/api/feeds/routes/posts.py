@@ -55,7 +55,7 @@ async def _post(request: Request, found: Read[Post], ticket: Ticket | None) -> D
 
     plan: PostPlan = await context.submit(request, found.command, ticket=ticket, skeleton=skeleton)
     begin = opened(begun(found, plan.last_seq, plan.faults), "results")
-    ids = plan.command.ids.to_pylist()
+    ids = plan.command.ids
 
     def write(at: range) -> str:
         heads = found.heads_at(plan.positions, at)
