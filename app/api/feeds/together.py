@@ -12,6 +12,10 @@ from indexes.feeds.config import FeedConfig
 from indexes.feeds.engine import FeedEngine
 from indexes.feeds.plans.posts import PostPlan
 
+MOST = 64
+"""Posts of a group. A client with twice as many under way keeps two processors busy: the kernels' thread executes one
+group while the event loop reads the next and answers the one before."""
+
 
 def single_posts(context: FeedContext) -> list[Verb]:
     """The posts that are carried out together."""
@@ -23,7 +27,7 @@ def single_posts(context: FeedContext) -> list[Verb]:
         _texts,
         _kept,
     )
-    return [Verb(OneOfMany[FeedEngine, FeedConfig](context, form), "POST", "/v1/feeds/{feed}/posts")]
+    return [Verb(OneOfMany[FeedEngine, FeedConfig](context, form), "POST", "/v1/feeds/{feed}/posts", most=MOST)]
 
 
 def _texts(plan: PostPlan) -> list[str]:

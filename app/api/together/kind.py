@@ -18,6 +18,9 @@ from app.write_path.writer import Skeleton
 
 ItemT = TypeVar("ItemT", bound="Item")
 
+MOST = 256
+"""Requests of a group, where a verb says nothing else."""
+
 
 class Answer(NamedTuple):
     """The status and the JSON text of an answer, and what is kept of it for a retry; None for all of it."""
@@ -142,10 +145,10 @@ class Verb:
     `resources` the type of resource in it. They have a body but where they delete.
 
     A request is of the first of its `kinds` that takes it. `op` is what a kind of its own calls it; `replayed` makes
-    of what was kept of an answer the one that a retry gets.
+    of what was kept of an answer the one that a retry gets. A group has at most `most` of them.
     """
 
-    __slots__ = ("has_body", "kinds", "method", "op", "replayed", "resources", "route")
+    __slots__ = ("has_body", "kinds", "method", "most", "op", "replayed", "resources", "route")
 
     def __init__(
         self,
@@ -154,9 +157,10 @@ class Verb:
         route: str,
         op: Any = None,
         replayed: Callable[[dict[str, Any]], dict[str, Any]] = lambda kept: kept,
+        most: int = MOST,
     ) -> None:
         self.kinds: tuple[Kind[Any], ...] = (kind,)
-        self.method, self.route, self.op, self.replayed = method, route, op, replayed
+        self.method, self.route, self.op, self.replayed, self.most = method, route, op, replayed, most
         self.resources = route.split("/", 3)[2]
         self.has_body = method != "DELETE"
 

@@ -25,9 +25,6 @@ from app.settings import Settings
 from app.write_path.idempotency import Answers, Replay, Ticket
 from app.write_path.writer import Writer
 
-MOST = 256
-"""Requests of a group."""
-
 LARGEST = 1 << 14
 """Bytes of a body that is short."""
 
@@ -174,7 +171,7 @@ class Lane:
         if group is None:
             group = self._groups[slot] = Group(kind, place, slot, item.engine, short)
         group.add(short, item, caller.id, subject)
-        if len(group.members) >= MOST:
+        if len(group.members) >= short.verb.most:
             self._begin(group)
         return True
 
