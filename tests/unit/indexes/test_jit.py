@@ -13,8 +13,9 @@ import indexes
 ROOT = Path(indexes.__file__).parent.parent
 SOURCES = sorted(path for folder in ("indexes", "bench", "tests") for path in (ROOT / folder).rglob("*.py"))
 
-INNER = {"internal", "inlined"}
-COMPILED = INNER | {"kernel", "allocating_kernel", "expanded", "vectorized", "overload"}
+INNER = {"internal", "inlined", "float_internal", "float_inlined"}
+OUTER = {"kernel", "float_kernel", "float_inlined_kernel", "allocating_kernel"}
+COMPILED = INNER | OUTER | {"expanded", "vectorized", "overload"}
 
 
 def _decorators(function: ast.FunctionDef) -> set[str]:
