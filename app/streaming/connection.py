@@ -241,7 +241,7 @@ class Connection(ABC):
         self.depth = 0
         """The bundles in the queue have at most so many messages of one reader."""
         self.extended = False
-        """Whether a stream began since the queue was empty, whose reader may have more than `limit` messages waiting."""
+        """Whether a stream began since the queue was empty: its reader may have more than `limit` messages waiting."""
         self.late: list[Reader] = []
         self.waiter: asyncio.Future[None] | None = None
         self.heartbeat_due = False
@@ -359,8 +359,8 @@ class Connection(ABC):
         self.queue.append((reader, item))
 
     def push_all(self, readers: list[Reader], texts: list[bytes]) -> None:
-        """As `Reader.push` of one change after another, as WebSockets have them, for readers that get all of them and
-        are not void. Where no limit is near they are queued as a bundle.
+        """As `Reader.push` of one change after another, of which `texts` are what WebSockets have of messages. The
+        readers are neither void nor conflated. Where no limit is near the changes are queued as a bundle.
         """
         n, several = len(texts), self.several
         nbytes = sum(map(len, texts)) + n * LONGER
