@@ -325,7 +325,7 @@ def _take_out(cells: Cells, cell: int, lane: int, row: int) -> None:
 
 @kernel
 def put_into_cells(cells: Cells, table: Floats, scored: int, rows: Ints32, most: int) -> int:
-    """Put rows, as `table` has them, into the lists of the cells in which they rank above the floor. Returns as
+    """Put rows, as `table` has them, into the lists of the cells in which they rank no lower than the floor. Returns as
     `take_out_of_cells`."""
     touched = 0
     i = 0
@@ -343,7 +343,8 @@ def put_into_cells(cells: Cells, table: Floats, scored: int, rows: Ints32, most:
                     cell = block + first_lane(mask)
                     mask = without_first(mask)
                     touched += 1
-                    if score > cells.floor[cell] or row < cells.floor_row[cell]:
+                    # The row of the floor itself may have been taken out, and come back with the same score.
+                    if score > cells.floor[cell] or row <= cells.floor_row[cell]:
                         _put_in(cells, cell, _lane_of(cells, cell, score, row), lo, hi, score, row)
                 at = block + BLOCK
         i += 1
