@@ -242,7 +242,7 @@ class SocketProtocol(WebSocketsSansIOProtocol):
             return False
         pieces: list[bytes] = []
         for message in messages:
-            kind, parts = (TEXT, message) if type(message) is tuple else _parts(message)
+            kind, parts = _parts(message)
             size = sum(map(len, parts))
             if size > LARGEST_FRAMED:
                 return False

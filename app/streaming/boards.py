@@ -134,7 +134,7 @@ class LiveBoard(ListResource):
         olds = list(map(self._olds.__getitem__, slots)) if self._n_olds else []
         blocks = next((channel.blocks for channel in chain(channels, olds) if channel is not None), False)
         words = Words.of(self.hub.epoch, CHANGE, blocks)
-        texts = self.write.changed(changes, words)
+        texts = self.write.changed(changes, words) if any(channels) else [b""] * len(seqs)
         if any(olds):
             # Each change in both forms before the next change: the messages of a connection are in order of seq.
             forms, old_texts = 2, self.write.changed(changes, words, old=True)

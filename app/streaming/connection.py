@@ -151,6 +151,7 @@ class Reader:
         if self.channel is not None:
             # What waits for it counts.
             connection.take_apart()
+            connection.extended = True
         before = self.nbytes
         for item in items:
             connection.append(self, item)
@@ -203,6 +204,7 @@ class Connection(ABC):
         "begun",
         "depth",
         "ending",
+        "extended",
         "heartbeat_due",
         "hub",
         "keys",
@@ -238,6 +240,8 @@ class Connection(ABC):
         """Whose the bundles in the queue are: those that a bundle is for do not count its messages as waiting."""
         self.depth = 0
         """The bundles in the queue have at most so many messages of one reader."""
+        self.extended = False
+        """Whether a stream began since the queue was empty: its reader may have more than `limit` messages waiting."""
         self.late: list[Reader] = []
         self.waiter: asyncio.Future[None] | None = None
         self.heartbeat_due = False
@@ -319,6 +323,7 @@ class Connection(ABC):
                 self._void_bytes -= nbytes
         if not queue:
             self.begun = self._void = self._void_bytes = self.depth = 0
+            self.extended = False
         return found
 
     def _take_all(self) -> list[tuple[Reader, Message]]:
@@ -331,6 +336,7 @@ class Connection(ABC):
             if item.event == READY:
                 reader.wants_ready = False
         self.nbytes = self.begun = self.depth = 0
+        self.extended = False
         return found
 
     def take_one(self) -> Message | None:
@@ -353,14 +359,15 @@ class Connection(ABC):
         self.queue.append((reader, item))
 
     def push_all(self, readers: list[Reader], texts: list[bytes]) -> None:
-        """As `Reader.push` of one change after another, as WebSockets have them, for readers that get all of them and
-        are not void. Where no limit is near they are queued as a bundle.
+        """As `Reader.push` of one change after another, of which `texts` are what WebSockets have of messages. The
+        readers are neither void nor conflated. Where no limit is near the changes are queued as a bundle.
         """
         n, several = len(texts), self.several
         nbytes = sum(map(len, texts)) + n * LONGER
         depth = 1 if len(set(readers)) == n else n
         fits = len(self.queue) + self.depth + depth <= self.limit and self.nbytes + nbytes <= self.most + self.begun
-        if several is None or n == 1 or not fits:
+        # The room of a reader shrinks when none of its messages waits, which is not known of those in bundles.
+        if several is None or n == 1 or not fits or self.extended:
             for reader, text in zip(readers, texts, strict=True):
                 reader.push(Message.of_rest(-1, CHANGE, text))
             return

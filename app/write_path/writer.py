@@ -62,7 +62,7 @@ class Busy(Exception):
 class Submission(NamedTuple):
     """One of several commands that are submitted together; its fields as the parameters of `Writer.submit`.
 
-    `refused` is called where it does not apply, once the order of commands is fixed: before what waits for that begins.
+    `refused` is called if the command is refused, before requests behind it in its turn are accepted.
     """
 
     command: Any

@@ -20,7 +20,8 @@ from indexes.feeds.tokens import Bag
 Point: TypeAlias = tuple[float, float]
 
 Texts: TypeAlias = list[str] | pa.StringArray
-"""A column of text: of few documents a list, which is what reading, the log and the index take and give."""
+"""A column of words: a list for few documents, which needs no conversion from requests or for the index; an Arrow array
+for many, which takes less memory."""
 
 Shown: TypeAlias = list[str] | dict[str, float]
 """Keywords in responses: a list in the order given, or weights by word; casefolded."""
@@ -91,7 +92,7 @@ def weights_are_sound(weight: Floats) -> bool:
 class Keywords:
     """Keywords of many documents, by column: those of document i end at `end[i]`, after those of document i - 1.
     `weight` is NaN for those of a list. They are immutable; `sound` says that they were checked, and that no document
-    has a fault except, perhaps, no keywords; `unweighted`, if it is known, how many have no weight."""
+    has a fault except, perhaps, no keywords; `unweighted` is how many words have no weight, None if not counted yet."""
 
     end: Ints
     word: Texts

@@ -1,7 +1,8 @@
 """The posts of the window as responses have them, by number and by id.
 
-All are in columns, which are never changed, and dropped when the window has passed them: the newest as their steps had
-them, older ones in pieces that many steps were joined to. The map of ids holds the lower bits of a post's number.
+They are kept in columns, which are never changed: the newest posts as a `Newest` for each step, older ones in pieces
+that the columns of many steps are joined to. Columns are dropped once all of their posts have expired. The map of ids
+holds the lower bits of a post's number.
 """
 
 from __future__ import annotations
@@ -106,7 +107,7 @@ class Posts:
         self._newest: list[Newest] = []
         self._newest_firsts: list[int] = []
         self._expiring: tuple[int, list[str]] | None = None
-        """The number of a post that has expired or will soon, and its id with those behind it."""
+        """The number of a post that has expired or expires next, and the ids from its own on: see `_ids`."""
 
     def __len__(self) -> int:
         return self.next - self.first - len(self.gone)
@@ -179,9 +180,9 @@ class Posts:
         self.first = max(self.first, first)
 
     def _ids(self, number: int, end: int) -> list[str]:
-        """The ids of this post and of those after it in its piece, before `end`."""
+        """The ids of this post and of some that follow, before `end`."""
         if self._expiring is None or not 0 <= number - self._expiring[0] < len(self._expiring[1]):
-            # Where posts come one by one, those of a piece expire so, and are asked for together.
+            # Posts that came one by one expire one by one: more ids than asked for are taken, and kept for next time.
             part = self._part(number)
             some = part.ids[number - part.first :][: max(PIECE, end - number)]
             self._expiring = number, some if isinstance(some, list) else some.to_pylist()

@@ -104,6 +104,8 @@ def carry_out(queue: Queue, action: Any, n: int) -> Any:
 
 @given(st.lists(actions, max_size=30))
 @example([("all", [(0, 10), (1, 10), (0, 10)]), ("all", [(0, 10), (1, 10)]), ("push", 0, 10), ("take", 200)])
+@example([("begin", 0, [10]), ("all", [(0, 10), (1, 10)]), ("take", 1), ("all", [(0, 10)] * 4)])
+@example([("push", 0, 10), ("begin", 0, []), ("all", [(0, 10), (1, 10)]), ("take", 1)])
 @example([("all", [(0, 250), (1, 250), (2, 250)]), ("take", 1), ("discard", 1), ("take", 10_000)])
 def test_bundles_are_queued_as_their_messages_are_one_by_one(script: list[Any]) -> None:
     one_by_one, bundling = Queue(), Bundling()

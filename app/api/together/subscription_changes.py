@@ -88,7 +88,7 @@ class CommandForEach(SubscriptionChanges[Applied]):
             ticket = tickets[at]
             if ticket is None:
                 return Submission(items[at].command, then=show)
-            # The key of what is refused is free as soon as the order of commands is fixed: see `receipts`.
+            # The key of a refused change is free before requests behind it, which may have the same: see `receipts`.
             return Submission(
                 items[at].command, lambda plan: [(ticket, routes.skeleton(plan, change))], show, ticket.abandon
             )

@@ -21,8 +21,9 @@ from indexes.compiled.text import (
 from indexes.core.arrays import Bytes, Floats, Ints, Rows, int64, uint64
 
 HEAD, MIDDLE, FIRST, NEXT, OLD_RANK, NEW_RANK, NULL, X, Y, CREATED, END = range(11)
-"""Constant pieces: what stands before the first seq of a change, between it and the second, and before the id of the
-first record and of another; before its ranks, and in place of one; before its numbers and `created`; behind a change.
+"""Constant pieces of text: HEAD and MIDDLE come before the first and the second seq of a change, FIRST and NEXT before
+the id of its first record and of any other, END behind the change. In a record OLD_RANK, NEW_RANK, X, Y and CREATED
+come before these values, and NULL is written for a rank that there is not.
 """
 
 MINUS = 45

@@ -489,8 +489,8 @@ def _try(table: Subscribers, scratch: Scratch, seen: int, found: int, x: float, 
     Returns their number.
 
     A bound gives the weights of a subscription, (1 - alpha) l <= (theta - alpha bound) / level, unless it was clipped
-    from below. From these and the length of the post's weights follows how near it has to be, and only those are scored
-    that it is near enough."""
+    from below. From these and the length of the post's weights follows how near it has to be, and only those
+    near enough are scored."""
     # Between other bounds squares of distances may be no numbers that can be compared.
     left, comparable = 0, 1.0 / WIDE < diagonal < WIDE
     for i in range(seen):
@@ -515,7 +515,7 @@ def _try(table: Subscribers, scratch: Scratch, seen: int, found: int, x: float, 
         row = slot * ROW
         text, begin = 0.0, table.note[row + TERM]
         for t in range(begin, begin + table.words[slot]):
-            # That a post lacks a word, as it does most, is told by its bit: the weights do not fit into the cache.
+            # A post lacks most words, which is read from bits, since the weights do not fit into the cache.
             word = int64(table.term[2 * t])
             shared = (int64(scratch.has[word >> 3]) >> (word & 7)) & 1
             text += table.term[2 * t + 1] * (scratch.vector[word * shared] * shared)

@@ -181,7 +181,7 @@ class PostPlan(SteppedPlan):
     def _show(self) -> None:
         """Let the new posts be found by their ids."""
         posts, window, step = self.engine.posts_kept, self.engine.config.posts, self._newest
-        assert step is not None, "a step begins with them"
+        assert step is not None, "no step has been executed"
         for some in (step,) if window is None else step.parts(window):
             if window is not None:
                 # A new post may take the id of one that expires.

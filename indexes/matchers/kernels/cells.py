@@ -58,6 +58,9 @@ OUTSIDE = 255
 FULL = 254.0
 """The greatest code inside a cell."""
 
+SCORED = 2
+"""The column of the score in the table of one dimension."""
+
 
 class Cells(NamedTuple):
     """The arrays; see the module's docstring. Cell c begins at bound[c], the first at -inf, and owns the slots 64 c to
@@ -322,7 +325,7 @@ def _take_out(cells: Cells, cell: int, lane: int, row: int) -> None:
 
 @kernel
 def put_into_cells(cells: Cells, table: Floats, scored: int, rows: Ints32, most: int) -> int:
-    """Put rows, as `table` has them, into the lists of the cells in which they rank above the floor. Returns as
+    """Put rows, as `table` has them, into the lists of the cells in which they rank no lower than the floor. Returns as
     `take_out_of_cells`."""
     touched = 0
     i = 0
@@ -340,7 +343,8 @@ def put_into_cells(cells: Cells, table: Floats, scored: int, rows: Ints32, most:
                     cell = block + first_lane(mask)
                     mask = without_first(mask)
                     touched += 1
-                    if score > cells.floor[cell] or row < cells.floor_row[cell]:
+                    # The row of the floor itself may have been taken out, and come back with the same score.
+                    if score > cells.floor[cell] or row <= cells.floor_row[cell]:
                         _put_in(cells, cell, _lane_of(cells, cell, score, row), lo, hi, score, row)
                 at = block + BLOCK
         i += 1
@@ -396,10 +400,10 @@ class CellIndex:
         index = cls()
         mine = rows[rec[rows, 0] <= rec[rows, 1]]
         if len(mine) >= FEWEST:
-            ranked = mine[rank_order(rec[mine, _SCORED], mine)]
+            ranked = mine[rank_order(rec[mine, SCORED], mine)]
             index.arrays = _empty(_bounds(rec[ranked[: len(ranked) // BEST]], len(mine) // SPREAD))
             _fill_buckets(index.arrays)
-            _fill(index.arrays, rec, _SCORED, ranked)
+            _fill(index.arrays, rec, SCORED, ranked)
             _set_least(index.arrays)
         return index
 
@@ -416,13 +420,13 @@ class CellIndex:
         """Take rows out, before the table changes. Absent ones are ignored."""
         if len(self) and len(rows):
             most = most_lists(len(rows))
-            self._limit(take_out_of_cells(self.arrays, rec, _SCORED, rows, most) <= most)
+            self._limit(take_out_of_cells(self.arrays, rec, SCORED, rows, most) <= most)
 
     def add(self, rec: Floats, rows: Ints32) -> None:
         """Put in rows that are not there."""
         if len(self) and len(rows):
             most = most_lists(len(rows))
-            self._limit(put_into_cells(self.arrays, rec, _SCORED, rows, most) <= most)
+            self._limit(put_into_cells(self.arrays, rec, SCORED, rows, most) <= most)
 
     def refill(self, rec: Floats, runs: RunIndex) -> None:
         """Make short lists longer, from runs that hold the same intervals."""
@@ -431,8 +435,8 @@ class CellIndex:
             bound = self.arrays.bound
             ends = np.column_stack([bound[low], np.nextafter(bound[low + 1], -INF)])
             answers = new_answers(len(low), BLOCK)
-            top_of_runs(runs.arrays, rec, 0, _SCORED, ranges(ends), new_walk(BLOCK), answers)  # type: ignore[arg-type]
-            _refill(self.arrays, rec, _SCORED, low.copy(), answers)
+            top_of_runs(runs.arrays, rec, 0, SCORED, ranges(ends), new_walk(BLOCK), answers)  # type: ignore[arg-type]
+            _refill(self.arrays, rec, SCORED, low.copy(), answers)
 
     def _limit(self, done: bool) -> None:
         """Do without cells when changes were in too many lists."""
@@ -440,31 +444,27 @@ class CellIndex:
             self.let_go()
 
     def let_go(self) -> None:
-        """Do without cells until the next base."""
+        """Have no cells until the index is built again."""
         self.arrays = _empty(np.empty(0))
 
     def check(self, rec: Floats, rows: Ints32) -> None:
         """Raise AssertionError unless every list is whole and right, of these rows. O(n cells)."""
         o = self.arrays
         mine = rows[rec[rows, 0] <= rec[rows, 1]]
-        ranked = mine[rank_order(rec[mine, _SCORED], mine)]
+        ranked = mine[rank_order(rec[mine, SCORED], mine)]
         for c in range(len(self)):
             used = int(o.used[c])
             there = o.row[c * BLOCK : c * BLOCK + used]
             meets = (rec[ranked, 0] < o.bound[c + 1]) & (rec[ranked, 1] >= o.bound[c])
             met = ranked[meets]
             assert np.array_equal(there, met[:used]), c
-            assert (o.score[c * BLOCK : c * BLOCK + used] == rec[there, _SCORED]).all()
+            assert (o.score[c * BLOCK : c * BLOCK + used] == rec[there, SCORED]).all()
             assert (o.score[c * BLOCK + used : (c + 1) * BLOCK] == -INF).all()
             assert not o.code.reshape(-1, 2, BLOCK)[c, :, used:].any()
-            floor = rec[met, _SCORED]
+            floor = rec[met, SCORED]
             above = (floor > o.floor[c]) | ((floor == o.floor[c]) & (met <= o.floor_row[c]))
             assert used == np.count_nonzero(above), c
             assert o.least[c // BLOCK] <= o.floor[c]
-
-
-_SCORED = 2
-"""The column of the score in the table of one dimension."""
 
 
 def _bounds(best: Floats, cells: int) -> Floats:

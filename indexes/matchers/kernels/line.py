@@ -8,16 +8,14 @@ import numpy as np
 
 from indexes.compiled.jit import kernel
 from indexes.compiled.kept import Words, declare, keep, unpacked
-from indexes.matchers.kernels.cells import CellIndex, put_into_cells, take_out_of_cells
+from indexes.matchers.kernels.cells import SCORED, CellIndex, put_into_cells, take_out_of_cells
 from indexes.matchers.kernels.run_index import RunIndex
 from indexes.matchers.kernels.runs import add_to_tail, remove_from_runs
 
 LET_GO, SHORT, FULL, DONE, LET_GO_AFTER = 0, 1, 2, 3, 4
-"""How far a row was replaced. It was taken out, and cells have to be let go of, or their lists to be made longer; it is
-in the table, but the tail of the runs is full; it is in everything, and cells have to be let go of in the last case."""
-
-SCORED = 2
-"""The column of the score in the table of one dimension."""
+"""How far a row was replaced. LET_GO, SHORT: it was taken out of the indexes, and what remains is to drop the cells, or
+to refill their short lists, and to write and add the row. FULL: it is written, but to be added, as the tail of the runs
+is full. DONE: nothing remains. LET_GO_AFTER: it is written and added, and the cells are to be dropped."""
 
 
 class KeptLine(NamedTuple):

@@ -10,6 +10,7 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 
+from indexes.compiled.masks import BLOCK
 from indexes.core.arrays import INF, Floats
 from indexes.core.ids import pack
 from indexes.matchers import matcher as module
@@ -101,6 +102,20 @@ def test_a_row_is_replaced_as_it_is_by_one_index_after_the_other(
     assert ways[DONE] and ways[FULL] and ways.total() == TIMES
     assert (ways[SHORT] > 0) == (most > 20)
     assert (ways[LET_GO] > 0, ways[LET_GO_AFTER] > 0) == (most == 0, most == 20)
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+def test_the_last_row_of_a_full_list_comes_back_with_the_same_score(at_once: bool) -> None:
+    config, first = MatcherConfig(("a",), "exact"), some(np.random.default_rng(7), N)
+    matcher = made(config, first)
+    index = matcher.indexes.cells
+    assert index is not None
+    lasts = np.unique(index.arrays.floor_row[index.arrays.used == BLOCK])
+    assert len(lasts)
+    with patch.object(Indexes, "on_a_line", at_once):
+        for row in lasts.tolist():
+            matcher.rewrite(np.array([row], np.int32), Subscriptions.of_table(config, first[row : row + 1]))
+            matcher.check()
 
 
 @pytest.mark.parametrize("config", [MatcherConfig(("a",), "exact"), MatcherConfig(("a", "b"), "relaxed", "product")])
