@@ -22,7 +22,7 @@ from indexes.relays.alternatives.z_order import ZIndex
 from indexes.relays.kernels import graph as edges
 from indexes.relays.kernels.by_age import sort_by_age
 from indexes.relays.kernels.covering_index import CoverIndex
-from indexes.relays.kernels.forward import SUBSCRIBE, Forwarding, Outcome, Worked, any_ends, example, keep_worked, run
+from indexes.relays.kernels.forward import SUBSCRIBE, Forwarding, Outcome, Worked, any_ends, example, run
 from indexes.relays.kernels.kd_tree import KdIndex
 from indexes.relays.kernels.points import Points
 
@@ -159,7 +159,7 @@ class Known(Relations):
             raise ValueError("roots alone cannot tell k > 1 coverers")
         self.graph = edges.empty_graph(0, k)
         self._orphans = self._promoted = np.empty(0, np.int32)
-        self._keeper: Keeper[Any] = Keeper(KINDS[type(index)], keep_worked)
+        self._keeper: Keeper[Any] = Keeper(KINDS[type(index)])
 
     def _apply(self, points: Points, op: Bytes, slots: Ints32) -> Decisions:
         n, k, room = len(op), self.k, len(points.age)

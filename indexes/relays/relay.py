@@ -37,7 +37,7 @@ from indexes.relays.kernels.forward import SUBSCRIBE, UNSUBSCRIBE, any_ends
 from indexes.relays.kernels.kd_tree import KdIndex
 from indexes.relays.kernels.points import Points, copied, coverers_first, empty_points, grown
 from indexes.relays.kernels.slabs import SlabIndex
-from indexes.relays.kernels.table import LOCAL, KeptTable, Table, begin, keep_table
+from indexes.relays.kernels.table import LOCAL, KeptTable, Table, begin
 from indexes.relays.outcomes import FEW, NeighbourOutcomes, StepOutcomes
 from indexes.relays.recipients import Recipients, links_of, local_of
 from indexes.relays.relations import Decisions, Known, Relations
@@ -172,7 +172,7 @@ class Relay:
         self._there = np.empty(0, np.bool_)
         self._doubtful = np.empty(0, np.bool_)
         self._all = SlabIndex(len(config.attributes))
-        self._keeper = Keeper(KeptTable, keep_table)
+        self._keeper = Keeper(KeptTable)
         self.neighbours: dict[str, Relations] = {name: relations_of(config) for name in self.links or (UPSTREAM,)}
         self._journal: deque[tuple[str, tuple[Any, ...], int]] | None = None
         self._noted = 0
@@ -465,7 +465,7 @@ class Relay:
         copy._links, copy._there = self._links.copy(), self._there.copy()
         copy._all = copied(self._all, self._all.arrays)
         copy.neighbours = {name: copied(one, one.index.arrays) for name, one in self.neighbours.items()}
-        copy._pool, copy._journal, copy._keeper = RowPool(), None, Keeper(KeptTable, keep_table)
+        copy._pool, copy._journal, copy._keeper = RowPool(), None, Keeper(KeptTable)
         return copy
 
     def take_over(self, aside: Relay, removed: list[str], added: list[str]) -> None:
@@ -615,7 +615,7 @@ class Relay:
         copy._links = self._links.copy()
         copy._all, copy.neighbours = deepcopy(self._all), deepcopy(self.neighbours)
         copy.names, copy._pool, copy._journal = Names(), RowPool(), None
-        copy._keeper = Keeper(KeptTable, keep_table)
+        copy._keeper = Keeper(KeptTable)
         return copy
 
     @classmethod

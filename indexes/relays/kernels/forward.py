@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from indexes.compiled.jit import internal, kernel
-from indexes.compiled.kept import keep, unpacked
+from indexes.compiled.kept import unpacked
 from indexes.core.arrays import Bools, Bytes, Ints, Ints32
 from indexes.relays.kernels.covering_index import CoverArrays, cover, delete, insert
 from indexes.relays.kernels.graph import Graph, empty_graph, link, remove
@@ -96,15 +96,9 @@ def _sort(points: Points, slots: Ints32, size: int) -> None:
 
 
 @kernel
-def keep_worked(kept: Any, parts: Worked) -> None:
-    """Keep what `run` works on."""
-    keep(kept, parts)
-
-
-@kernel
 def run(kept: Any, op: Bytes, slots: Ints32, outcome: Outcome) -> int:
-    """Carry out commands ``op[i]`` on ``slots[i]`` one after the other, with what `keep_worked` has kept; returns how
-    many subscriptions are promoted."""
+    """Carry out commands ``op[i]`` on ``slots[i]`` one after the other, on a `Worked` that is kept; returns how many
+    subscriptions are promoted."""
     index, points, known = unpacked(kept)
     graph, forwarded, orphans, k, roots = known.graph, known.forwarded, known.orphans, known.k, known.roots
     coverers, promoted, seen = outcome.coverers, known.promoted, known.seen

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from indexes.compiled.jit import kernel
-from indexes.compiled.kept import Words, declare, keep, unpacked
+from indexes.compiled.kept import Words, declare, unpacked
 from indexes.core.arrays import Bools, Floats, Ints32, int64
 from indexes.relays.kernels.points import Points, empty_points, write_points
-from indexes.relays.kernels.slabs import SlabIndex, Slabs, put_slots
+from indexes.relays.kernels.slabs import SlabIndex, put_slots
 
 LOCAL = -1
 """The link number of local subscriptions."""
@@ -39,12 +39,6 @@ def empty_table(slots: int, coordinates: int) -> Table:
 
 
 declare(KeptTable, lambda: (empty_table(0, 2), SlabIndex(1).arrays))
-
-
-@kernel
-def keep_table(kept: Any, parts: tuple[Table, Slabs]) -> None:
-    """Keep what `begin` works on."""
-    keep(kept, parts)
 
 
 @kernel
