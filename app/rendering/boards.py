@@ -47,14 +47,9 @@ def numbers(values: npt.NDArray[np.float64]) -> list[str]:
     ['1400', '0', '0.1', 'null']
     """
     flat = values.ravel()
-    if _all_whole(flat):
+    if is_whole(flat).all():
         return whole_texts(flat.astype(np.int64).tolist())
     return number_texts(flat.tolist())
-
-
-def _all_whole(values: npt.NDArray[np.float64]) -> bool:
-    """Whether all are whole numbers that are written without a point."""
-    return bool(is_whole(values).all())
 
 
 def is_whole(values: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
@@ -69,7 +64,7 @@ def ends_column(ends: npt.NDArray[np.float64]) -> pa.StringArray:
     >>> ends_column(np.array([1400.0, -0.0, 0.1, np.inf])).to_pylist()
     ['1400', '0', '0.1', 'null']
     """
-    whole = (np.abs(ends) <= 1 << 53) & (np.floor(ends) == ends)
+    whole = is_whole(ends)
     integers = pa.array(np.where(whole, ends, 0.0).astype(np.int64)).cast(pa.string())
     fractions = pa.array(ends).cast(pa.string())
     texts = pc.if_else(pa.array(whole), integers, fractions)
@@ -192,7 +187,7 @@ class BoardJson(ListJson):
         return out[: size - 1].tobytes().split(b"\0")
 
     def _pieces_between(self, words: tuple[str, str, str]) -> Pieces:
-        """What stands between the columns of changes: they have few words."""
+        """The constant text around the columns of changes; kept, since there are few different words."""
         pieces = self._change_pieces.get(words)
         if pieces is None:
             head, middle, end = words

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from app.rendering.texts import cut
 from indexes.compiled.text import pieces_of
 from indexes.core.texts import Placed
 from indexes.relays.kernels.recipient_text import quoted, write_answers
@@ -48,12 +49,7 @@ def answers(found: Deliveries, seq: int) -> list[bytes]:
         known: dict[str, int] = {}
         numbers[:] = [known.setdefault(tail, len(known)) for tail in _tails(found)]
         tails = pieces_of(list(known))
-    text, upto = write_answers(found.ids, found.upto, seq, tails, numbers)
-    begin, texts = 0, []
-    for end in upto.tolist():
-        texts.append(text[begin:end].tobytes())
-        begin = end
-    return texts
+    return cut(*write_answers(found.ids, found.upto, seq, tails, numbers))
 
 
 def pieces(found: Deliveries, heads: Sequence[str] = ()) -> Iterator[bytes]:
@@ -85,12 +81,7 @@ def _alone(found: Deliveries, separator: str, head: str) -> Iterator[bytes]:
 
 def _listed(ids: Placed, ends: npt.NDArray[np.int64]) -> list[str]:
     """The ids between one end and the next, as the inside of a list."""
-    written, upto = quoted(ids, ends)
-    text, begin, texts = written.tobytes(), 0, []
-    for end in upto.tolist():
-        texts.append(text[begin:end].decode())
-        begin = end
-    return texts
+    return [text.decode() for text in cut(*quoted(ids, ends))]
 
 
 def _tails(found: Deliveries) -> Iterator[str]:
