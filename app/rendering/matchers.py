@@ -174,7 +174,7 @@ def answers(found: Winners, most: Sequence[int] | None, seq: int, step: int) -> 
     texts = WinnerTexts(found.sizes, shown, *found.names, found.scores, numbers)
     out, ends = np.empty(most_bytes(texts), np.uint8), np.empty(len(shown), np.int64)
     write_answers(out, ends, PIECES, seq, step, texts)
-    return cut(out, ends)
+    return cut(out, ends.tolist())
 
 
 def _between(sizes: npt.NDArray[np.int64], openers: list[str], closers: list[str]) -> tuple[_Texts, str]:

@@ -49,7 +49,8 @@ def answers(found: Deliveries, seq: int) -> list[bytes]:
         known: dict[str, int] = {}
         numbers[:] = [known.setdefault(tail, len(known)) for tail in _tails(found)]
         tails = pieces_of(list(known))
-    return cut(*write_answers(found.ids, found.upto, seq, tails, numbers))
+    text, upto = write_answers(found.ids, found.upto, seq, tails, numbers)
+    return cut(text, upto.tolist())
 
 
 def pieces(found: Deliveries, heads: Sequence[str] = ()) -> Iterator[bytes]:
@@ -81,7 +82,8 @@ def _alone(found: Deliveries, separator: str, head: str) -> Iterator[bytes]:
 
 def _listed(ids: Placed, ends: npt.NDArray[np.int64]) -> list[str]:
     """The ids between one end and the next, as the inside of a list."""
-    return [text.decode() for text in cut(*quoted(ids, ends))]
+    text, upto = quoted(ids, ends)
+    return [one.decode() for one in cut(text, upto.tolist())]
 
 
 def _tails(found: Deliveries) -> Iterator[str]:

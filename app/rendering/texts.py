@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 
-from indexes.core.arrays import Bytes, Ints
+from indexes.core.arrays import Bytes
 
 
-def cut(written: Bytes, ends: Ints) -> list[bytes]:
-    """The texts between 0 and the first of the ends, and between each end and the next.
+def cut(written: Bytes, ends: Sequence[int], skip: int = 0) -> list[bytes]:
+    """The texts between 0 and the first of the ends, and between each end and the next, each without its first `skip`
+    bytes.
 
     >>> import numpy as np
-    >>> cut(np.frombuffer(b"onetwo....", np.uint8), np.array([3, 3, 6]))
-    [b'one', b'', b'two']
+    >>> cut(np.frombuffer(b",one,two....", np.uint8), [4, 8], 1)
+    [b'one', b'two']
     """
-    bounds = [0, *ends.tolist()]
+    bounds = [0, *ends]
     whole = written[: bounds[-1]].tobytes()
-    return [whole[begin:end] for begin, end in pairwise(bounds)]
+    return [whole[begin + skip : end] for begin, end in pairwise(bounds)]
