@@ -159,7 +159,7 @@ class CollectedRecipients:
 
 
 def _joined(parts: Sequence[Recipients]) -> Recipients:
-    """Parts of which each ends where the next begins; there may be none."""
+    """Consecutive parts as one; there may be none."""
     slots = np.concatenate([NOBODY, *[part.slots for part in parts]])
     upto = np.concatenate([NONE.upto, *[part.upto for part in parts]])
     return Recipients(slots, upto, [links for part in parts for links in part.links])

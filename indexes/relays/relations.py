@@ -190,11 +190,11 @@ class Known(Relations):
 
     def lay_out(self, points: Points) -> None:
         super().lay_out(points)
-        # The former index is let go of.
+        # The former index would stay in memory with the kept arguments.
         self._keeper.clear()
 
     def _kept(self, points: Points) -> Any:
-        """What `run` takes, with the parts as they are now."""
+        """The current parts, as `run` takes them."""
         index, seen, k, roots = self.index.arrays, self.seen, self.k, self.roots
         parts = index, points, self.graph, self.forwarded, self._orphans, self._promoted, seen, k, roots
 

@@ -263,7 +263,7 @@ class Relay:
         return slots
 
     def _begin(self, slots: Ints32, points: Floats, links: list[str | None] | None, comes: Ints32) -> None:
-        """Write what begins into the table, and `comes` of it into the index for notifications."""
+        """Write new subscriptions into the table, and those in `comes` into the index for notifications."""
         self._make_room()
         index = self._all
         index.reserve(len(slots), len(self._points.age))
@@ -287,7 +287,7 @@ class Relay:
         self._doubtful = np.concatenate([self._doubtful, np.zeros(more, np.bool_)])
 
     def _write(self, slots: Ints32, points: Floats, links: list[str | None] | None, comes: Ints32) -> None:
-        """As `_begin`, where there is room."""
+        """As `_begin`, where there is room and slabs need not be cut again."""
         numbers = _NONE
         if links is not None:
             number = {link: i for i, link in enumerate(self._links) if link is not None}

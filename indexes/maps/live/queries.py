@@ -249,7 +249,7 @@ class LiveQueries:
         return some, self._update(changes, touched, follows)
 
     def _kept(self) -> KeptLive:
-        """What `step` takes, as it is now."""
+        """The current arguments of `step`."""
         tops, skylines = self.tops, self.skylines
         return self._keeper.kept(
             (

@@ -1,7 +1,7 @@
-"""What the change of a few objects does to a map, up to the queries that it may touch, as one call of a kernel.
+"""A few objects of a map are changed, and the queries found that they may touch, in one call of a kernel.
 
-By itself each of the indexes that it goes through is an argument of some thirty arrays, which take longer to unpack
-than one object to change (`indexes.compiled.kept`).
+Each of the indexes involved has some thirty arrays, which take longer to unpack than one object takes to change, so
+they are kept (`indexes.compiled.kept`).
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ Worked = tuple[CoverArrays, Points, Forwarding]
 
 
 def example(index: CoverArrays) -> Worked:
-    """What `run` may work on, with an index of this type."""
+    """Empty parts of the types that `run` works on, with this index."""
     none, seen = np.empty(0, np.int32), np.zeros((2, 3), np.int64)
     known = Forwarding(empty_graph(0, 1), np.zeros(0, np.bool_), none, none, seen, 1, True)
     return index, empty_points(0, 2), known
@@ -122,7 +122,7 @@ def run(kept: Any, op: Bytes, slots: Ints32, outcome: Outcome) -> int:
                 _sort(points, orphans, orphaned)
             for z in range(orphaned):
                 t = orphans[z]
-                # What is found here is written over.
+                # The graph has the coverers of orphans; the next search writes over them here.
                 c = cover(index, points, t, k, coverers, m, seen, 1)
                 for y in range(m, m + c):
                     link(graph, k, t, coverers[y])

@@ -560,7 +560,7 @@ class _Space(threading.local):
         self._keeper = Keeper(KeptSearch)
 
     def sized(self, width: int, groups: int) -> tuple[Search, KeptSearch]:
-        """What a search works with that reads rows of so many codes, and so many groups."""
+        """Memory for a search in an index with so many codes a point, and so many groups."""
         search = self.search
         if width > search.slab.shape[1] or groups > len(search.end):
             more = _empty_search(max(width, search.slab.shape[1]), max(groups, len(search.end)))
@@ -568,7 +568,7 @@ class _Space(threading.local):
         return search, self._keeper.kept((search,))
 
     def extended(self, search: Search) -> tuple[Search, KeptSearch]:
-        """The same with twice the room for masks, which is kept within bounds."""
+        """The same with twice the room for masks; later searches get it too where there are at most `KEPT`."""
         more = search._replace(block=_twice(search.block), mask=_twice(search.mask))
         if len(more.mask) <= KEPT:
             self.search = more
@@ -678,8 +678,7 @@ class SlabIndex:
         return int(self.arrays.size[USED])
 
     def settle(self, points: Points, before: int) -> None:
-        """Boxes were added where so many positions had been given `before`: put the groups that are full now in
-        order."""
+        """Put the groups in order that have become full since so many positions had been given `before`."""
         begin, upto = before // GROUP * GROUP, self.used // GROUP * GROUP
         if upto > begin:
             self._arrange(points, begin, upto)

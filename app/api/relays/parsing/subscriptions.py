@@ -62,7 +62,7 @@ class SubscriptionReader:
         return SetSubscription(id, np.array(ends[0::2]), np.array(ends[1::2]), link, ttl)
 
     def row(self, id: str, body: dict[str, Any]) -> Row:
-        """As `whole`."""
+        """The same as a row of its ends, from which a command of many is made. Raises the problem 422."""
         if body.get("id") not in (None, id):
             raise invalid("id", f"is {id!r} in the path")
         box: Mapping[str, Any] = body.get("box", {})
