@@ -24,7 +24,7 @@ from indexes.relays.kernels.by_age import sort_by_age
 from indexes.relays.kernels.covering_index import CoverIndex
 from indexes.relays.kernels.forward import SUBSCRIBE, Forwarding, Outcome, Worked, any_ends, example, run
 from indexes.relays.kernels.kd_tree import KdIndex
-from indexes.relays.kernels.points import Points
+from indexes.relays.kernels.points import NO_SLOTS, Points
 
 
 class WithKd(NamedTuple):
@@ -44,8 +44,6 @@ class WithRows(NamedTuple):
 
     words: Words
 
-
-_NONE: Ints32 = np.empty(0, np.int32)
 
 KINDS: dict[type[CoverIndex], type[Any]] = {KdIndex: WithKd, ZIndex: WithZOrder, LinearIndex: WithRows}
 """How the parts that `forward.run` works on are kept, by the index."""
@@ -183,7 +181,7 @@ class Known(Relations):
         chosen = coverers[: covered[-1]] if n else coverers
         if k > 1:
             sort_by_age(chosen, covered, points.age)
-        raised = self._promoted[:used].copy() if used else _NONE
+        raised = self._promoted[:used].copy() if used else NO_SLOTS
         if used > 1:
             sort_by_age(raised, upto, points.age)
         return Decisions(forward, chosen, covered, raised, upto)

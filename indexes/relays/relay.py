@@ -35,7 +35,7 @@ from indexes.relays.kernels.by_age import sort_by_age
 from indexes.relays.kernels.covering_index import QUERIES, CoverIndex
 from indexes.relays.kernels.forward import SUBSCRIBE, UNSUBSCRIBE, any_ends
 from indexes.relays.kernels.kd_tree import KdIndex
-from indexes.relays.kernels.points import Points, copied, coverers_first, empty_points, grown
+from indexes.relays.kernels.points import NO_SLOTS, Points, copied, coverers_first, empty_points, grown
 from indexes.relays.kernels.slabs import SlabIndex
 from indexes.relays.kernels.table import LOCAL, KeptTable, Table, begin
 from indexes.relays.outcomes import FEW, NeighbourOutcomes, StepOutcomes
@@ -47,8 +47,6 @@ NOWHERE = -2
 
 JOURNAL = 1 << 20
 """Steps that the journal holds at most."""
-
-_NONE: Ints32 = np.empty(0, np.int32)
 
 INDEXES: dict[str, type[CoverIndex]] = {"kd": KdIndex, "zorder": ZIndex, "linear": LinearIndex}
 
@@ -232,7 +230,7 @@ class Relay:
         """`slots` are those of the steps, where they are known."""
         if not any_ends(steps.op):
             slots = self._pool.take_many(len(steps.op))
-            beginnings, begun, gone = steps, slots, _NONE
+            beginnings, begun, gone = steps, slots, NO_SLOTS
         else:
             new = steps.op == SUBSCRIBE
             slots = self._slots(steps, new) if slots is None else slots
@@ -268,7 +266,7 @@ class Relay:
         index = self._all
         index.reserve(len(slots), len(self._points.age))
         if index.outgrown_by(len(comes)):
-            self._write(slots, points, links, _NONE)
+            self._write(slots, points, links, NO_SLOTS)
             index.insert(self._points, np.sort(comes))
         else:
             before = index.used
@@ -288,7 +286,7 @@ class Relay:
 
     def _write(self, slots: Ints32, points: Floats, links: list[str | None] | None, comes: Ints32) -> None:
         """As `_begin`, where there is room and slabs need not be cut again."""
-        numbers = _NONE
+        numbers = NO_SLOTS
         if links is not None:
             number = {link: i for i, link in enumerate(self._links) if link is not None}
             numbers = np.array([LOCAL if link is None else number[link] for link in links], np.int32)
@@ -629,7 +627,7 @@ class Relay:
         relay.names.load(state.ids._replace(row=state.ids.row.copy()))
         relay._make_room()
         links = [None if i == LOCAL else state.links[i] for i in state.link.tolist()]
-        relay._write(slots, np.ascontiguousarray(state.points), links, _NONE)
+        relay._write(slots, np.ascontiguousarray(state.points), links, NO_SLOTS)
         relay._doubtful[:n] = state.doubtful
         room = len(relay._points.age)
         if indexes is None:
