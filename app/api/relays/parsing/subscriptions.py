@@ -20,14 +20,13 @@ from app.api.relays.models import RelayValidators
 from app.errors import FieldError
 from app.rendering.relays import Row
 from indexes.relays.commands import AddSubscriptions, ChangeSubscription, EditSubscriptions, SetSubscription
-from indexes.relays.config import RelayConfig
+from indexes.relays.config import REVERSED, RelayConfig
 from indexes.relays.kernels.forward import SUBSCRIBE, UNSUBSCRIBE
 
 Float64 = npt.NDArray[np.float64]
 Ends = tuple[float, float]
 
 INF = np.inf
-REVERSED = "lo must be at most hi"
 _ANYWHERE = (None, None)
 _BAD: dict[str, Any] = {"op": "unsubscribe", "id": "-"}
 _OPS = {"subscribe": SUBSCRIBE, "unsubscribe": UNSUBSCRIBE}
