@@ -19,6 +19,7 @@ from pydantic_core import to_json
 
 from app.rendering.lists import EXACT, ListJson, end, number
 from app.rendering.numbers import number_texts, whole_texts
+from app.rendering.texts import cut
 from indexes.boards.changed_lists import ChangedLists, Records
 from indexes.boards.commands import AddSubscriptions, Filter
 from indexes.boards.kernels import change_text
@@ -37,7 +38,7 @@ from indexes.boards.results import (
 )
 from indexes.boards.space.kernels.shapes import width
 from indexes.compiled.text import Pieces, pieces_of
-from indexes.core.arrays import Ints
+from indexes.core.arrays import Bytes, Ints
 
 
 def numbers(values: npt.NDArray[np.float64]) -> list[str]:
@@ -47,14 +48,9 @@ def numbers(values: npt.NDArray[np.float64]) -> list[str]:
     ['1400', '0', '0.1', 'null']
     """
     flat = values.ravel()
-    if _all_whole(flat):
+    if is_whole(flat).all():
         return whole_texts(flat.astype(np.int64).tolist())
     return number_texts(flat.tolist())
-
-
-def _all_whole(values: npt.NDArray[np.float64]) -> bool:
-    """Whether all are whole numbers that are written without a point."""
-    return bool(is_whole(values).all())
 
 
 def is_whole(values: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
@@ -69,7 +65,7 @@ def ends_column(ends: npt.NDArray[np.float64]) -> pa.StringArray:
     >>> ends_column(np.array([1400.0, -0.0, 0.1, np.inf])).to_pylist()
     ['1400', '0', '0.1', 'null']
     """
-    whole = (np.abs(ends) <= 1 << 53) & (np.floor(ends) == ends)
+    whole = is_whole(ends)
     integers = pa.array(np.where(whole, ends, 0.0).astype(np.int64)).cast(pa.string())
     fractions = pa.array(ends).cast(pa.string())
     texts = pc.if_else(pa.array(whole), integers, fractions)
@@ -192,7 +188,7 @@ class BoardJson(ListJson):
         return out[: size - 1].tobytes().split(b"\0")
 
     def _pieces_between(self, words: tuple[str, str, str]) -> Pieces:
-        """What stands between the columns of changes: they have few words."""
+        """The constant text around the columns of changes; kept, since there are few different words."""
         pieces = self._change_pieces.get(words)
         if pieces is None:
             head, middle, end = words
@@ -295,21 +291,16 @@ class BoardJson(ListJson):
         events they belong to.
         """
         places = np.array([NO_EVENT if event is None else event for event in events], np.int64)
-        return bytes(self._written(rows, places)[0][1:]).decode()
+        return self._written(rows, places)[0][1:].tobytes().decode()
 
     def runs(self, rows: TileRows, ends: Sequence[int]) -> list[bytes]:
         """As `tiles`, in consecutive runs of at least one tile, of which `ends` has the place behind the last one; each
         is about an event of index 0.
         """
         whole, places = self._written(rows, np.zeros(len(rows.k), np.int64))
-        found, begin = [], 0
-        for last in ends:
-            behind = places.item(last - 1)
-            found.append(bytes(whole[begin + 1 : behind]))
-            begin = behind
-        return found
+        return cut(whole, [places.item(last - 1) for last in ends], skip=1)
 
-    def _written(self, rows: TileRows, events: Ints) -> tuple[memoryview | bytes, Ints]:
+    def _written(self, rows: TileRows, events: Ints) -> tuple[Bytes, Ints]:
         """Tiles as text, a comma before each, and the place behind each of them."""
         n = len(rows.k)
         written = to_json(rows.numbers.ravel().tolist(), inf_nan_mode="null")
@@ -319,7 +310,7 @@ class BoardJson(ListJson):
         tiles = TileTexts(events, rows.k, rows.numbers, text, behind, varied, rows.created, rows.gone)
         out, ends = np.empty(most_bytes(self._pieces, tiles), np.uint8), np.empty(n, np.int64)
         size = write_tiles(out, ends, self._pieces, tiles)
-        return memoryview(out[:size].data), ends
+        return out[:size], ends
 
     def _names_of(self, rows: TileRows) -> tuple[bytes, bool]:
         """The texts of tiles, and whether these are varied: see `TileTexts`."""
@@ -335,6 +326,7 @@ class BoardJson(ListJson):
 class SpaceJson(BoardJson):
     """Writes the objects of one board with several range attributes.
 
+    >>> from math import inf
     >>> write = SpaceJson(("price", "weight"), "age")
     >>> write.region(Region("box", (-inf, 9.0, 1.5, inf)))
     '"range":{"price":[null,9],"weight":[1.5,null]}'
@@ -375,7 +367,7 @@ class SpaceJson(BoardJson):
             return f'"box":{{{self._named(_grouped(texts, 4))}}}'
         return _shaped(shape, _grouped(texts, 2))
 
-    def _written(self, rows: TileRows, events: Ints) -> tuple[memoryview | bytes, Ints]:
+    def _written(self, rows: TileRows, events: Ints) -> tuple[Bytes, Ints]:
         assert rows.shape is not None
         texts, size = numbers(rows.numbers), rows.numbers.shape[1]
         found, places, end = [], [], 0
@@ -394,7 +386,7 @@ class SpaceJson(BoardJson):
             found.append(text)
             end += len(text)
             places.append(end)
-        return b"".join(found), np.array(places, np.int64)
+        return np.frombuffer(b"".join(found), np.uint8), np.array(places, np.int64)
 
 
 def _grouped(texts: Sequence[str], n: int) -> list[str]:

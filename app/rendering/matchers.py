@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from app.rendering.boards import end, ends_column, number
 from app.rendering.numbers import end_texts, number_bytes
+from app.rendering.texts import cut
 from indexes.core.arrays import INF
 from indexes.matchers.commands import AddSubscriptions
 from indexes.matchers.config import MatcherConfig, Value
@@ -172,13 +173,8 @@ def answers(found: Winners, most: Sequence[int] | None, seq: int, step: int) -> 
     shown = found.sizes if most is None else np.array(most, np.int64)
     texts = WinnerTexts(found.sizes, shown, *found.names, found.scores, numbers)
     out, ends = np.empty(most_bytes(texts), np.uint8), np.empty(len(shown), np.int64)
-    size = write_answers(out, ends, PIECES, seq, step, texts)
-    whole, begin = out[:size].tobytes(), 0
-    written = []
-    for at in ends.tolist():
-        written.append(whole[begin:at])
-        begin = at
-    return written
+    write_answers(out, ends, PIECES, seq, step, texts)
+    return cut(out, ends.tolist())
 
 
 def _between(sizes: npt.NDArray[np.int64], openers: list[str], closers: list[str]) -> tuple[_Texts, str]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from app.rendering.texts import cut
 from indexes.compiled.text import pieces_of
 from indexes.core.texts import Placed
 from indexes.relays.kernels.recipient_text import quoted, write_answers
@@ -49,11 +50,7 @@ def answers(found: Deliveries, seq: int) -> list[bytes]:
         numbers[:] = [known.setdefault(tail, len(known)) for tail in _tails(found)]
         tails = pieces_of(list(known))
     text, upto = write_answers(found.ids, found.upto, seq, tails, numbers)
-    begin, texts = 0, []
-    for end in upto.tolist():
-        texts.append(text[begin:end].tobytes())
-        begin = end
-    return texts
+    return cut(text, upto.tolist())
 
 
 def pieces(found: Deliveries, heads: Sequence[str] = ()) -> Iterator[bytes]:
@@ -85,12 +82,8 @@ def _alone(found: Deliveries, separator: str, head: str) -> Iterator[bytes]:
 
 def _listed(ids: Placed, ends: npt.NDArray[np.int64]) -> list[str]:
     """The ids between one end and the next, as the inside of a list."""
-    written, upto = quoted(ids, ends)
-    text, begin, texts = written.tobytes(), 0, []
-    for end in upto.tolist():
-        texts.append(text[begin:end].decode())
-        begin = end
-    return texts
+    text, upto = quoted(ids, ends)
+    return [one.decode() for one in cut(text, upto.tolist())]
 
 
 def _tails(found: Deliveries) -> Iterator[str]:

@@ -112,14 +112,14 @@ def _decided_in(part: StepOutcomes) -> list[str]:
     about = plain.keys if max(plain.keys, default="") < TRAVELLED else list(map(shown, plain.keys))
     begin, texts = 0, []
     for new, forward, upto in zip(part.begins.tolist(), plain.forward.tolist(), plain.upto.tolist(), strict=True):
-        said = _DECIDED[new][forward]
+        opening = _DECIDED[new][forward]
         if upto == begin:
-            texts.append(f"{said}[]")
+            texts.append(f"{opening}[]")
         elif upto == begin + 1:
-            texts.append(f'{said}["{about[begin]}"]')
+            texts.append(f'{opening}["{about[begin]}"]')
         else:
             named = '","'.join(about[begin:upto])
-            texts.append(f'{said}["{named}"]')
+            texts.append(f'{opening}["{named}"]')
         begin = upto
     return texts
 
@@ -128,7 +128,7 @@ _DECIDED = (
     (',"forward_unsubscribe":false,"forward_subscribe":', ',"forward_unsubscribe":true,"forward_subscribe":'),
     (',"forward":false,"covered_by":', ',"forward":true,"covered_by":'),
 )
-"""What the text of a decision begins with, by whether it is about a beginning, and whether that is forwarded."""
+"""How the text of a decision begins: for an unsubscription or a subscription, not forwarded or forwarded."""
 
 
 def decisions(found: Iterable[Subscribed | Unsubscribed], heads: Sequence[str] = ()) -> str:

@@ -18,7 +18,7 @@ from indexes.boards.kernels.range_tree import RangeTreeIndex
 from indexes.boards.kernels.scratch import PaintContext, Scratch, make_scratch
 from indexes.boards.kernels.sketch import level_of
 from indexes.boards.kernels.staircase import make_moments
-from indexes.boards.kernels.step import DONE, advance, keep_parts, read_back, run_kept
+from indexes.boards.kernels.step import DONE, advance, read_back, run_kept
 from indexes.boards.kernels.tiles import Tiles, make_tiles
 from indexes.boards.live_lists import LiveLists
 from indexes.boards.passes import PassRunner
@@ -35,13 +35,14 @@ INDEXES: dict[Literal["range-tree", "kd-tree"], type[ObjectIndex]] = {
 
 
 class KeptTree(NamedTuple):
-    """The parts of a painter whose objects are in a range tree, as kernels keep them."""
+    """The parts of a painter whose objects are in a range tree, as kernels keep them: the objects, the context of
+    painting, the live lists, their forest, and the changes of kept tiles."""
 
     words: Words
 
 
 class KeptKdTree(NamedTuple):
-    """The parts of a painter whose objects are in a k-d tree, as kernels keep them."""
+    """The same with a k-d tree."""
 
     words: Words
 
@@ -79,7 +80,7 @@ class Painter(PassRunner):
         self.untaken = np.zeros(1, np.int64)
         self.room = DiffBuffers()
         kind: type[KeptTree | KeptKdTree] = KINDS[type(self.objects)]
-        self._keeper = Keeper(kind, keep_parts)
+        self._keeper = Keeper(kind)
         self._make_room(config)
 
     def class_of(self, k: int) -> int:

@@ -2,8 +2,8 @@
 
 To take an array from Python numba asks the object for its type, address and shape, a seventh of a microsecond each, and
 a kernel that works on a whole index takes a hundred of them: several times what a small change costs. What changes
-rarely is therefore put into an array of words by one call (`keep`), and the kernels that are called often take that
-array alone and read the rest from it (`unpacked`).
+rarely is therefore put into an array of words by one call (`keep_parts`), and the kernels that are called often take
+that array alone and read the rest from it (`unpacked`).
 
 A kind of kept arguments is a NamedTuple with the one field `words`, which `declare` gives an example of what is kept.
 The words count no references: a `Keeper` has the arrays, and says whether they are still the same.
@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from indexes.compiled.arguments import PlainArrays, plain_packer
 from indexes.compiled.fingerprint import KEPT
+from indexes.compiled.jit import kernel
 from indexes.compiled.simd import primitive, replace
 
 from llvmlite import ir  # isort: skip
@@ -112,12 +113,17 @@ replace(keep, lambda kept, parts: _keep(kept, parts))
 replace(unpacked, lambda kept: _unpacked(kept))
 
 
+@kernel
+def keep_parts(kept: Any, parts: Any) -> None:
+    """`keep`, called from Python."""
+    keep(kept, parts)
+
+
 class Keeper(Generic[KeptT]):
     """Arguments of one kind, kept in words of their own: those `most` that were used last."""
 
-    def __init__(self, kind: type[KeptT], write: Callable[[Any, Any], None], most: int = 1) -> None:
-        """`write` is a kernel that calls `keep`."""
-        self._kind, self._write, self._most = kind, write, most
+    def __init__(self, kind: type[KeptT], most: int = 1) -> None:
+        self._kind, self._most = kind, most
         self._held: list[tuple[tuple[Any, ...], KeptT]] = []
 
     def kept(self, parts: tuple[Any, ...], whole: Callable[[], tuple[Any, ...]] | None = None) -> KeptT:
@@ -128,13 +134,13 @@ class Keeper(Generic[KeptT]):
                 return known
         arguments = parts if whole is None else whole()
         kept: KeptT = self._kind(room_for(arguments))  # type: ignore[call-arg]  # a NamedTuple of the words
-        self._write(kept, arguments)
+        keep_parts(kept, arguments)
         self._held = [(parts, kept), *self._held[: self._most - 1]]
         return kept
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Keeper[KeptT]:
-        """Of a copy of its arrays, of which none is kept."""
-        return Keeper(self._kind, self._write, self._most)
+        """One that holds nothing: the words of this one are about arrays that are not copied."""
+        return Keeper(self._kind, self._most)
 
     def clear(self) -> None:
         """Hold nothing."""

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from indexes.compiled.blocks import copy_lanes
 from indexes.compiled.jit import inlined
-from indexes.compiled.simd import address_of, load, primitive, replace
+from indexes.compiled.simd import LANES
 from indexes.core.arrays import Bytes, Ints, int64, uint64
-
-from numba import types  # isort: skip
 
 EXACT = float(1 << 53)
 """Whole numbers up to this size are written without a point."""
@@ -22,7 +21,7 @@ NUL, COMMA, POINT, ZERO = 0, 44, 46, 48
 DIGITS = 20
 """Characters of the longest integer."""
 
-WIDE = 16
+WIDE = LANES
 """Bytes that are copied at once."""
 
 
@@ -48,33 +47,15 @@ def put(out: Bytes, at: int, source: Bytes, begin: int, length: int) -> int:
     return at + length
 
 
-@primitive
-def _put_wide(typing: Any, out: Any, at: Any, source: Any, begin: Any) -> Any:
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        some = load(context, builder, signature.args[2], args[2], args[3], WIDE)
-        builder.store(some, address_of(context, builder, signature.args[0], args[0], args[1], WIDE), align=1)
-        return context.get_dummy_value()
-
-    return types.void(out, types.int64, source, types.int64), codegen
-
-
-def put_wide(out: Bytes, at: int, source: Bytes, begin: int) -> None:
-    """Copy sixteen bytes to `at`."""
-    out[at : at + WIDE] = source[begin : begin + WIDE]
-
-
-replace(put_wide, lambda out, at, source, begin: _put_wide(out, at, source, begin))
-
-
 @inlined
 def put_over(out: Bytes, at: int, source: Bytes, begin: int, length: int) -> int:
     """As `put`, in a few instructions where the text is short: up to WIDE bytes of `out` behind it are undefined."""
     size = max(int64(length + WIDE - 1) & -WIDE, WIDE)
     if begin + size > len(source) or at + size > len(out):
         return put(out, at, source, begin, length)
-    put_wide(out, at, source, begin)
+    copy_lanes(out, at, source, begin)
     for i in range(WIDE, length, WIDE):
-        put_wide(out, at + i, source, begin + i)
+        copy_lanes(out, at + i, source, begin + i)
     return at + length
 
 

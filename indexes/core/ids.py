@@ -26,7 +26,6 @@ BULK = 4_096
 MERGE_AT = 8_192
 """The dict is merged into the base when it holds more than this, and more than an eighth of the base."""
 
-
 MOST_ABSENT = 1_024
 """Ids that are known not to be in the base, at most."""
 
@@ -160,7 +159,8 @@ class AnyIdMap(ABC, Generic[B]):
         self.base = none
         self.recent: dict[str, int] = {}
         self._absent: set[str] = set()
-        """Ids that were not found in this base, which gets no others: what is new is looked for more than once."""
+        """Ids that are known not to be in the base, which gets new ones only by `swap`: a new id is looked for more
+        than once before it is inserted."""
         self._base_size = 0
         self._sorted_recent: list[str] | None = []
 
@@ -172,7 +172,7 @@ class AnyIdMap(ABC, Generic[B]):
         row = self.recent.get(key)
         if row is not None:
             return row
-        # Before the base: with another one comes another set.
+        # Read before the base: should `swap` replace both meanwhile, the former set is added to.
         absent = self._absent
         if key in absent or not self._base_size:
             return -1
@@ -283,7 +283,7 @@ class IdMap(AnyIdMap[Packed]):
         return rows
 
     def any_of(self, keys: Sequence[str]) -> bool:
-        """Whether any of these ids, of which there are some, is in the map."""
+        """Whether any of these ids, at least one, is in the map."""
         if not self.recent.keys().isdisjoint(keys):
             return True
         if self._absent.issuperset(keys):
@@ -306,8 +306,8 @@ class IdMap(AnyIdMap[Packed]):
             self._base_size -= len(old)
 
     def _base_rows(self, keys: Sequence[str], delete: bool = False) -> Rows | None:
-        """The row of each id in the base, or -1; with `delete` they are not there any more then. None for ids with a
-        NUL, which clients have none of: nothing has changed."""
+        """The row of each id in the base, or -1; with `delete` they are deleted there. None, and nothing has changed,
+        where an id contains a NUL, which no client's does."""
         text = "\0".join(keys).encode()
         if text.count(0) != len(keys) - 1:
             return None
@@ -360,7 +360,7 @@ def _search(text: Bytes, offset: Ints, key: Bytes) -> int:
 
 @kernel
 def _find_all(text: Bytes, offset: Ints, row: Rows, keys: Bytes, out: Rows, delete: bool) -> None:
-    """The row of each of the keys, between which there is a 0, or -1; -1 takes its place if `delete`."""
+    """The row of each of the keys, between which there is a 0, or -1; with `delete` they are marked as deleted."""
     begin = 0
     for i in range(out.size):
         end = begin

@@ -17,9 +17,8 @@ from indexes.core.texts import LaterTexts, Placed, Texts, gathered, placed
 MOST_LATER = 1_024
 """Texts of recent ids that are there again or deleted, up to which all are kept."""
 
-
 MOST_NAMED = 4_096
-"""Ids of the base that are kept for `name`."""
+"""Ids of the base that `name` remembers, at most."""
 
 
 class Merged(NamedTuple):
@@ -37,7 +36,7 @@ class Names:
         self._at: Rows = np.empty(0, np.int32)
         self._recent: dict[int, str] = {}
         self._named: dict[int, str] = {}
-        """Ids of the base that were asked for one by one, since the same ones are asked for again."""
+        """Ids of the base that `name` has found, by row: it is mostly asked for the same ones."""
         self._unplaced: dict[int, str] = {}
         """Recent ids that `texts` has not met yet."""
         self._base = _texts(self.ids.base)
@@ -56,12 +55,12 @@ class Names:
         return self.ids.find_all(keys)
 
     def any_of(self, keys: Sequence[str]) -> bool:
-        """Whether any of these ids, of which there are some, is in the table."""
+        """Whether any of these ids, at least one, is in the table."""
         return self.ids.any_of(keys)
 
     def name(self, row: int) -> str:
         """The id of a row, which must have one. O(1)."""
-        # With another base comes another dict, in whatever thread this is.
+        # Read before the base: should `swap` replace both meanwhile, the former dict is added to.
         named = self._named
         known = self._recent.get(row) or named.get(row)
         if known is not None:

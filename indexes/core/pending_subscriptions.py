@@ -118,7 +118,7 @@ class PendingSubscriptions(Generic[S]):
         return any(find_packed(packed, key) >= 0 for key in self._by_id.entries)
 
     def touches(self, keys: Sequence[str]) -> bool:
-        """Whether any of these ids is pending, or may be."""
+        """Whether any of these ids may be pending, as all may while a large addition is."""
         return bool(self._bulk) or not self._by_id.entries.keys().isdisjoint(keys)
 
     def settle(self, owner: int, undo: Undo[S]) -> None:

@@ -27,7 +27,7 @@ class Texts(NamedTuple):
 
     @property
     def read_only(self) -> Texts:
-        """The same, of which the text cannot be written: kernels are compiled for what can be, or for what cannot."""
+        """The same with a text that cannot be written. Kernels are compiled for one or the other, here for this."""
         text = self.text.view()
         text.flags.writeable = False
         return Texts(text, self.offset)

@@ -133,7 +133,7 @@ class FeedIndex:
         self.diagonal = config.diagonal
         self.words = Vocabulary()
         self.window = win.empty_window()
-        self._kept_window = Keeper(win.KeptWindow, win.keep_window)
+        self._kept_window = Keeper(win.KeptWindow)
         self.buffering = Buffering(config.buffer)
         self.table = Table(self.buffering)
         self.subscription_index: SubscriptionIndex = index or OrderedIndex()

@@ -84,7 +84,7 @@ class OrderedIndex(SubscriptionIndex):
         self.middle: int | None = 0
         self.cells, _ = build_cells(np.empty((0, 2)), capacity)
         self.arrays = empty_postings()
-        self._keeper = Keeper(KeptPostings, kernels.keep_postings, PARTS)
+        self._keeper = Keeper(KeptPostings, PARTS)
 
     def build(self, table: Table, order: Ints, tree: Cells | None = None) -> None:
         """O(n log n) for n postings."""

@@ -48,9 +48,9 @@ class Accepted(NamedTuple):
 
 
 def known_slots(limits: Limits, command: PutObjects, pending: PendingObjects, names: Names) -> Ints32 | None:
-    """The slots of the objects that a command changes, where it is what most are: a few objects without payloads, each
-    once, which are there and which no command under way makes or deletes, and all numbers are right. None for any other
-    command."""
+    """The slots of the objects of a command that only changes numbers of existing objects, as most commands do: a few
+    objects, each once and without a payload, which no command under way makes or deletes, with valid numbers. None for
+    any other command."""
     n, points, values = len(command), command.points, command.values
     if not 0 < n <= FEW or command.payload or not (points.flags.carray and values.flags.carray):
         return None

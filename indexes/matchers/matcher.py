@@ -35,7 +35,7 @@ from indexes.matchers.kernels.answers import ENTRIES, Answers, joined, look_up_s
 from indexes.matchers.kernels.blocks import top_exact, top_relaxed
 from indexes.matchers.kernels.cells import most_lists, top_of_cells
 from indexes.matchers.kernels.combine import NUMBERS
-from indexes.matchers.kernels.line import DONE, FULL, LET_GO, LET_GO_AFTER, SHORT, KeptLine, keep_line, rewrite_row
+from indexes.matchers.kernels.line import DONE, FULL, LET_GO, LET_GO_AFTER, SHORT, KeptLine, rewrite_row
 from indexes.matchers.kernels.positions import new_positions
 from indexes.matchers.kernels.runs import new_walk, top_of_runs
 from indexes.matchers.kernels.sorted_access import SortedAccess, new_sorted_access
@@ -107,7 +107,7 @@ class Matcher:
         self.indexes = build_indexes(config, self._rec, np.empty(0, np.int32))
         self._access: SortedAccess | None = None
         self._buffers = _Buffers(0, 0, self._d)
-        self._line = Keeper(KeptLine, keep_line)
+        self._line = Keeper(KeptLine)
 
     def __len__(self) -> int:
         return len(self.names)

@@ -148,12 +148,12 @@ class RelayEngine(RelayStore, SubscriptionEngine[SubscriptionState]):
         return (yield from self._accept_mixed(command))
 
     def _all_begin(self, command: EditSubscriptions) -> bool:
-        """Whether all of the command are beginnings, and right; seen by few calls. Where it is not, it is to be found
-        out why."""
+        """Whether every element is a valid new subscription with an id of its own, checked by column. If not,
+        `_accept_mixed` looks at each."""
         ids, link = command.ids, command.link
         if not ids or self._removals or any_ends(command.op):
             return False
-        # No id of a client begins with what sorts behind all characters of ids.
+        # Ids that begin with TRAVELLED sort behind all ids of clients.
         if max(ids) >= TRAVELLED or not are_sides(command.lo, command.hi):
             return False
         if link is not None and not {None, *self.ahead.config.links}.issuperset(link):
@@ -239,7 +239,7 @@ class RelayEngine(RelayStore, SubscriptionEngine[SubscriptionState]):
         return self._faults(command.lo, command.hi, links, _travelled(command.ids))
 
     def _new_faults(self, command: EditSubscriptions, places: list[int]) -> list[Fault]:
-        """The same of those in these places."""
+        """The faults of the new subscriptions at these places of a command, in order."""
         known, ids, link = {None, *self.ahead.config.links}, command.ids, command.link or ()
         links = [(at, link[i]) for at, i in enumerate(places) if link and link[i] not in known]
         travelled = [at for at, i in enumerate(places) if ids[i].startswith(TRAVELLED)]
@@ -249,7 +249,7 @@ class RelayEngine(RelayStore, SubscriptionEngine[SubscriptionState]):
     def _faults(
         self, lo: Floats, hi: Floats, links: Sequence[tuple[int, str | None]], travelled: Sequence[int]
     ) -> list[Fault]:
-        """Faults by their places, in order: of sides, of links that there are not, and of ids that are no client's."""
+        """Faults in order of their places: of sides, of the unknown `links`, and of the reserved ids at `travelled`."""
         names, wrong = self.config.attributes, list[list[int]]()
         if not are_sides(lo, hi):
             wrong = np.argwhere(wrong_sides(lo, hi)).tolist()

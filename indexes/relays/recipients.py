@@ -16,6 +16,7 @@ import numpy as np
 from indexes.core.arrays import Bools, Ints, Ints32, run_lengths
 from indexes.core.names import Names
 from indexes.core.texts import LaterTexts, Placed, gathered
+from indexes.relays.kernels.points import NO_SLOTS
 from indexes.relays.results import Delivery
 
 FEW = 1 << 18
@@ -23,8 +24,6 @@ FEW = 1 << 18
 
 IDS_A_SEARCH = 20
 """Ids of slots that are found in the time that the slot of one id takes."""
-
-NOBODY = np.empty(0, np.int32)
 
 
 class Recipients(NamedTuple):
@@ -126,7 +125,7 @@ class Deliveries:
 
 _NO_TEXTS = LaterTexts().taken()
 
-NONE = Deliveries(Placed(_NO_TEXTS, _NO_TEXTS, NOBODY, 0), np.empty(0, np.int64), [], np.empty(0, np.bool_))
+NONE = Deliveries(Placed(_NO_TEXTS, _NO_TEXTS, NO_SLOTS, 0), np.empty(0, np.int64), [], np.empty(0, np.bool_))
 
 
 class CollectedRecipients:
@@ -159,7 +158,7 @@ class CollectedRecipients:
 
 
 def _joined(parts: Sequence[Recipients]) -> Recipients:
-    """Parts of which each ends where the next begins; there may be none."""
-    slots = np.concatenate([NOBODY, *[part.slots for part in parts]])
+    """Consecutive parts as one; there may be none."""
+    slots = np.concatenate([NO_SLOTS, *[part.slots for part in parts]])
     upto = np.concatenate([NONE.upto, *[part.upto for part in parts]])
     return Recipients(slots, upto, [links for part in parts for links in part.links])

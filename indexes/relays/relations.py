@@ -22,9 +22,9 @@ from indexes.relays.alternatives.z_order import ZIndex
 from indexes.relays.kernels import graph as edges
 from indexes.relays.kernels.by_age import sort_by_age
 from indexes.relays.kernels.covering_index import CoverIndex
-from indexes.relays.kernels.forward import SUBSCRIBE, Forwarding, Outcome, Worked, any_ends, example, keep_worked, run
+from indexes.relays.kernels.forward import SUBSCRIBE, Forwarding, Outcome, Worked, any_ends, example, run
 from indexes.relays.kernels.kd_tree import KdIndex
-from indexes.relays.kernels.points import Points
+from indexes.relays.kernels.points import NO_SLOTS, Points
 
 
 class WithKd(NamedTuple):
@@ -44,8 +44,6 @@ class WithRows(NamedTuple):
 
     words: Words
 
-
-_NONE: Ints32 = np.empty(0, np.int32)
 
 KINDS: dict[type[CoverIndex], type[Any]] = {KdIndex: WithKd, ZIndex: WithZOrder, LinearIndex: WithRows}
 """How the parts that `forward.run` works on are kept, by the index."""
@@ -159,7 +157,7 @@ class Known(Relations):
             raise ValueError("roots alone cannot tell k > 1 coverers")
         self.graph = edges.empty_graph(0, k)
         self._orphans = self._promoted = np.empty(0, np.int32)
-        self._keeper: Keeper[Any] = Keeper(KINDS[type(index)], keep_worked)
+        self._keeper: Keeper[Any] = Keeper(KINDS[type(index)])
 
     def _apply(self, points: Points, op: Bytes, slots: Ints32) -> Decisions:
         n, k, room = len(op), self.k, len(points.age)
@@ -183,18 +181,18 @@ class Known(Relations):
         chosen = coverers[: covered[-1]] if n else coverers
         if k > 1:
             sort_by_age(chosen, covered, points.age)
-        raised = self._promoted[:used].copy() if used else _NONE
+        raised = self._promoted[:used].copy() if used else NO_SLOTS
         if used > 1:
             sort_by_age(raised, upto, points.age)
         return Decisions(forward, chosen, covered, raised, upto)
 
     def lay_out(self, points: Points) -> None:
         super().lay_out(points)
-        # The former index is let go of.
+        # The former index would stay in memory with the kept arguments.
         self._keeper.clear()
 
     def _kept(self, points: Points) -> Any:
-        """What `run` takes, with the parts as they are now."""
+        """The current parts, as `run` takes them."""
         index, seen, k, roots = self.index.arrays, self.seen, self.k, self.roots
         parts = index, points, self.graph, self.forwarded, self._orphans, self._promoted, seen, k, roots
 

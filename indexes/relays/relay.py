@@ -35,9 +35,9 @@ from indexes.relays.kernels.by_age import sort_by_age
 from indexes.relays.kernels.covering_index import QUERIES, CoverIndex
 from indexes.relays.kernels.forward import SUBSCRIBE, UNSUBSCRIBE, any_ends
 from indexes.relays.kernels.kd_tree import KdIndex
-from indexes.relays.kernels.points import Points, copied, coverers_first, empty_points, grown
+from indexes.relays.kernels.points import NO_SLOTS, Points, copied, coverers_first, empty_points, grown
 from indexes.relays.kernels.slabs import SlabIndex
-from indexes.relays.kernels.table import LOCAL, KeptTable, Table, begin, keep_table
+from indexes.relays.kernels.table import LOCAL, KeptTable, Table, begin
 from indexes.relays.outcomes import FEW, NeighbourOutcomes, StepOutcomes
 from indexes.relays.recipients import Recipients, links_of, local_of
 from indexes.relays.relations import Decisions, Known, Relations
@@ -47,8 +47,6 @@ NOWHERE = -2
 
 JOURNAL = 1 << 20
 """Steps that the journal holds at most."""
-
-_NONE: Ints32 = np.empty(0, np.int32)
 
 INDEXES: dict[str, type[CoverIndex]] = {"kd": KdIndex, "zorder": ZIndex, "linear": LinearIndex}
 
@@ -172,7 +170,7 @@ class Relay:
         self._there = np.empty(0, np.bool_)
         self._doubtful = np.empty(0, np.bool_)
         self._all = SlabIndex(len(config.attributes))
-        self._keeper = Keeper(KeptTable, keep_table)
+        self._keeper = Keeper(KeptTable)
         self.neighbours: dict[str, Relations] = {name: relations_of(config) for name in self.links or (UPSTREAM,)}
         self._journal: deque[tuple[str, tuple[Any, ...], int]] | None = None
         self._noted = 0
@@ -232,7 +230,7 @@ class Relay:
         """`slots` are those of the steps, where they are known."""
         if not any_ends(steps.op):
             slots = self._pool.take_many(len(steps.op))
-            beginnings, begun, gone = steps, slots, _NONE
+            beginnings, begun, gone = steps, slots, NO_SLOTS
         else:
             new = steps.op == SUBSCRIBE
             slots = self._slots(steps, new) if slots is None else slots
@@ -263,12 +261,12 @@ class Relay:
         return slots
 
     def _begin(self, slots: Ints32, points: Floats, links: list[str | None] | None, comes: Ints32) -> None:
-        """Write what begins into the table, and `comes` of it into the index for notifications."""
+        """Write new subscriptions into the table, and those in `comes` into the index for notifications."""
         self._make_room()
         index = self._all
         index.reserve(len(slots), len(self._points.age))
         if index.outgrown_by(len(comes)):
-            self._write(slots, points, links, _NONE)
+            self._write(slots, points, links, NO_SLOTS)
             index.insert(self._points, np.sort(comes))
         else:
             before = index.used
@@ -287,8 +285,8 @@ class Relay:
         self._doubtful = np.concatenate([self._doubtful, np.zeros(more, np.bool_)])
 
     def _write(self, slots: Ints32, points: Floats, links: list[str | None] | None, comes: Ints32) -> None:
-        """As `_begin`, where there is room."""
-        numbers = _NONE
+        """As `_begin`, where there is room and slabs need not be cut again."""
+        numbers = NO_SLOTS
         if links is not None:
             number = {link: i for i, link in enumerate(self._links) if link is not None}
             numbers = np.array([LOCAL if link is None else number[link] for link in links], np.int32)
@@ -465,7 +463,7 @@ class Relay:
         copy._links, copy._there = self._links.copy(), self._there.copy()
         copy._all = copied(self._all, self._all.arrays)
         copy.neighbours = {name: copied(one, one.index.arrays) for name, one in self.neighbours.items()}
-        copy._pool, copy._journal, copy._keeper = RowPool(), None, Keeper(KeptTable, keep_table)
+        copy._pool, copy._journal, copy._keeper = RowPool(), None, Keeper(KeptTable)
         return copy
 
     def take_over(self, aside: Relay, removed: list[str], added: list[str]) -> None:
@@ -615,7 +613,7 @@ class Relay:
         copy._links = self._links.copy()
         copy._all, copy.neighbours = deepcopy(self._all), deepcopy(self.neighbours)
         copy.names, copy._pool, copy._journal = Names(), RowPool(), None
-        copy._keeper = Keeper(KeptTable, keep_table)
+        copy._keeper = Keeper(KeptTable)
         return copy
 
     @classmethod
@@ -629,7 +627,7 @@ class Relay:
         relay.names.load(state.ids._replace(row=state.ids.row.copy()))
         relay._make_room()
         links = [None if i == LOCAL else state.links[i] for i in state.link.tolist()]
-        relay._write(slots, np.ascontiguousarray(state.points), links, _NONE)
+        relay._write(slots, np.ascontiguousarray(state.points), links, NO_SLOTS)
         relay._doubtful[:n] = state.doubtful
         room = len(relay._points.age)
         if indexes is None:

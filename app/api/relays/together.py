@@ -84,10 +84,10 @@ class Edits(OfSubscription):
         begun = [at for at, item in enumerate(items) if item.made is not None]
         texts = iter(write.begun(rows, [seqs[at] for at in begun], [decided[at] for at in begun]))
         return [
-            _ended(item.id, seq, said, result.fields())
+            _ended(item.id, seq, text, result.fields())
             if item.made is None
             else Answer(201, f"{next(texts)}\n".encode(), None)
-            for item, seq, said, result in zip(items, seqs, decided, job.results, strict=True)
+            for item, seq, text, result in zip(items, seqs, decided, job.results, strict=True)
         ]
 
 

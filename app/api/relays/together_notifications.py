@@ -74,12 +74,12 @@ class Notifications:
         if reader is None or reader.config is not config:
             reader = self._latest = Reader(config, context.validators(config).notifications)
         body: dict[str, Any] = request.checked_body(reader.validator)
-        (said,) = body["notifications"]
-        link, payload = said.get("from"), said.get("payload")
+        (notification,) = body["notifications"]
+        link, payload = notification.get("from"), notification.get("payload")
         if body.get("on_error", "refuse") != "refuse" or (link is not None and link not in config.links):
             raise Elsewhere
         text = None if payload is None else payload_text(payload, context.settings.max_payload)
-        values = said["values"]
+        values = notification["values"]
         return SingleNotification(relay, [values[name] for name in config.attributes], text, link)
 
     def subject(self, item: SingleNotification) -> str | None:

@@ -26,7 +26,7 @@ from indexes.boards.kernels.scratch import PaintContext
 from indexes.boards.live_lists import Former, Live, deliver, find_receivers
 from indexes.compiled.atomic import fetch_add
 from indexes.compiled.jit import expanded, inlined, internal, kernel
-from indexes.compiled.kept import keep, unpacked
+from indexes.compiled.kept import unpacked
 from indexes.core.arrays import INF, Bools, Floats, Ints, Ints32, int64, uint64
 
 DONE, FULL_TILES, FULL_LIVE = 0, 1, 2
@@ -154,13 +154,6 @@ def run(
             change = _part(objects, share, changes, change + 1, end)
     progress[0] = min(change, progress[2])
     return status
-
-
-@kernel
-def keep_parts(kept: Any, parts: Any) -> None:
-    """Keep the parts of a board for `run_kept` and `read_back`: the objects, the context of painting, the live lists,
-    their forest, and the changes of kept tiles."""
-    keep(kept, parts)
 
 
 # Seven arguments: as `run`, the parts of a board in one.

@@ -26,7 +26,7 @@ import numpy as np
 
 from indexes.compiled.blocks import copy_lanes, fill_lanes
 from indexes.compiled.jit import inlined, internal, kernel
-from indexes.compiled.kept import Words, declare, keep, unpacked
+from indexes.compiled.kept import Words, declare, unpacked
 from indexes.compiled.simd import LANES, bit_count, lanes_within, prefetch_block, prefetch_line
 from indexes.core.arrays import Floats, Ints, Ints32, int64
 from indexes.feeds.kernels.buffers import score_of
@@ -388,12 +388,6 @@ def move_all(postings: Postings, table: Subscribers, slots: Ints, old: Floats) -
     for i in range(slots.size):
         if table.row[slots[i] * ROW + THETA] != old[i]:
             move(postings, table, slots[i], old[i])
-
-
-@kernel
-def keep_postings(kept: Any, parts: Any) -> None:
-    """Keep what `post_kept` works on."""
-    keep(kept, parts)
 
 
 @kernel

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from indexes.compiled.jit import internal, kernel
-from indexes.compiled.kept import Words, declare, keep, unpacked
+from indexes.compiled.kept import Words, declare, unpacked
 from indexes.core import aligned
 from indexes.core.arrays import Bytes, Floats, Ints, Ints32, int64
 from indexes.feeds.kernels.arena import grown
@@ -82,12 +82,6 @@ class KeptWindow(NamedTuple):
 
 
 declare(KeptWindow, lambda: (empty_window(),))
-
-
-@kernel
-def keep_window(kept: Any, parts: Any) -> None:
-    """Keep a window for `enter_kept` and `leave_kept`."""
-    keep(kept, parts)
 
 
 def with_room(window: Window, posts: int, terms: int, words: int, unknown: float) -> Window:

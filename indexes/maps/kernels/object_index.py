@@ -82,8 +82,9 @@ def put_objects(view: View, slots: Ints32, points: Floats, statics: Floats, crea
 @kernel
 def change_objects(view: View, slots: Ints32, signs: Floats, points: Floats, statics: Floats, changed: Ints) -> int:
     """Change objects that are there, each once, to what is given: NaN leaves a value as it is. `statics` are given with
-    the user's signs. Afterwards `points` and `statics` are those of the index. Writes which of them are no longer what
-    they were, and returns how many. An object of the base stays there as long as it does not leave its leaf."""
+    the user's signs. Afterwards `points` and `statics` are those of the index. Writes to `changed` the rows of those
+    that differ from before, and returns how many. An object of the base stays there as long as it does not leave its
+    leaf."""
     n = 0
     stride, delta_stride = view.base.x.size, view.delta.x.size
     for r in range(slots.size):

@@ -30,7 +30,7 @@ from indexes.maps.live.held_answers import HeldAnswers
 from indexes.maps.live.holders import Holders, Pairs, holders_of
 from indexes.maps.live.skyline_changes import CircleUpdater, Effect, SkylineUpdater, Update
 from indexes.maps.live.skyline_reach import SkylineReach
-from indexes.maps.live.step import ALL, KeptLive, StepRoom, keep_live, step
+from indexes.maps.live.step import ALL, KeptLive, StepRoom, step
 from indexes.maps.live.top_changes import BROKEN, KEPT, OTHER, SAME, SHRUNK, ChangeColumns, TopBatchUpdater, ZoneColumns
 from indexes.maps.live.top_reach import TopReach
 from indexes.maps.object_index import PlaceIndex
@@ -122,7 +122,7 @@ class LiveQueries:
         self._top_batch = TopBatchUpdater(index.d)
         self._pairs = Pairs.of(PAIRS)
         self._room = StepRoom.of(0, index.d)
-        self._keeper = Keeper(KeptLive, keep_live)
+        self._keeper = Keeper(KeptLive)
 
     @property
     def index(self) -> PlaceIndex:
@@ -249,7 +249,7 @@ class LiveQueries:
         return some, self._update(changes, touched, follows)
 
     def _kept(self) -> KeptLive:
-        """What `step` takes, as it is now."""
+        """The current arguments of `step`."""
         tops, skylines = self.tops, self.skylines
         return self._keeper.kept(
             (

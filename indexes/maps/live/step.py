@@ -1,7 +1,7 @@
-"""What the change of a few objects does to a map, up to the queries that it may touch, as one call of a kernel.
+"""A few objects of a map are changed, and the queries found that they may touch, in one call of a kernel.
 
-By itself each of the indexes that it goes through is an argument of some thirty arrays, which take longer to unpack
-than one object to change (`indexes.compiled.kept`).
+Each of the indexes involved has some thirty arrays, which take longer to unpack than one object takes to change, so
+they are kept (`indexes.compiled.kept`).
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from indexes.compiled.jit import inlined, kernel
-from indexes.compiled.kept import Words, declare, keep, unpacked
+from indexes.compiled.jit import inlined
+from indexes.compiled.kept import Words, declare, unpacked
 from indexes.core.arrays import Floats, Ints, Ints32, int64
 from indexes.maps.kernels.floats import float_kernel
 from indexes.maps.kernels.object_index import DELTA, TOMBSTONES, View, change_objects, empty_view
@@ -25,7 +25,9 @@ ALL, SOME = 1, 0
 
 
 class KeptLive(NamedTuple):
-    """The objects of a map, and what finds the queries that they touch, as kernels keep them."""
+    """What `step` works with, as kernels keep it: the metric, objects, holders and room for pairs; the index of top-k
+    queries with bounds, scores, the least and greatest static values, and a stack; that of skylines with members and a
+    stack."""
 
     words: Words
 
@@ -55,13 +57,6 @@ def _example() -> tuple[Any, ...]:
 
 
 declare(KeptLive, _example)
-
-
-@kernel
-def keep_live(kept: Any, parts: Any) -> None:
-    """Keep what `step` works with: the metric, objects, holders and room for pairs; the index of top-k queries with
-    bounds, scores, the least and greatest static values, and a stack; that of skylines with members and a stack."""
-    keep(kept, parts)
 
 
 @float_kernel

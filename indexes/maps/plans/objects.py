@@ -232,8 +232,8 @@ class PutPlan(ObjectPlan):
 
 
 class ChangePlan(PutPlan):
-    """Puts a few objects that are there whenever it is executed, each once and without payloads. `slots` are theirs,
-    which they keep until then: what would delete them has its turn behind it."""
+    """Changes numbers of a few existing objects, each once. They still have these `slots` when it is executed: a
+    deletion that is accepted later is executed later."""
 
     def __init__(self, engine: MapStore, command: PutObjects, owner: int, slots: Ints32) -> None:
         super().__init__(engine, command, owner, [], _NONE)
@@ -249,7 +249,7 @@ class ChangePlan(PutPlan):
         self._after.append((points, statics))
 
     def _name(self, lo: int, hi: int) -> None:
-        """They have their ids."""
+        """The objects have their ids."""
 
     def views(self) -> list[ObjectView]:
         parts = self._after

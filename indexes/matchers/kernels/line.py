@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from indexes.compiled.jit import kernel
-from indexes.compiled.kept import Words, declare, keep, unpacked
+from indexes.compiled.kept import Words, declare, unpacked
 from indexes.matchers.kernels.cells import SCORED, CellIndex, put_into_cells, take_out_of_cells
 from indexes.matchers.kernels.run_index import RunIndex
 from indexes.matchers.kernels.runs import add_to_tail, remove_from_runs
@@ -23,12 +23,6 @@ class KeptLine(NamedTuple):
     as kernels keep them."""
 
     words: Words
-
-
-@kernel
-def keep_line(kept: Any, parts: Any) -> None:
-    """Keep these for `rewrite_row`."""
-    keep(kept, parts)
 
 
 @kernel

@@ -33,15 +33,14 @@ FEW = 32
 WIDEST = 1 << 31
 """Ages of a list that differ by less leave room for a slot in their word."""
 
-
 NEAR = 1 << 17
 """Ages of a list that differ by less have a place each. To look through so many, 64 at a time, takes as long as to
 count digits."""
 
 
 class Scratch(NamedTuple):
-    """Memory of a thread: slots by age less the least one, and which of them are there, a bit each; none is between
-    two lists."""
+    """Memory of a thread: slots by age less the least one, and which of them are there, a bit each; no bit is set
+    between two lists."""
 
     slot: Ints32
     there: Ints

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from indexes.compiled.jit import internal, kernel
-from indexes.compiled.kept import keep, unpacked
+from indexes.compiled.kept import unpacked
 from indexes.core.arrays import Bools, Bytes, Ints, Ints32
 from indexes.relays.kernels.covering_index import CoverArrays, cover, delete, insert
 from indexes.relays.kernels.graph import Graph, empty_graph, link, remove
@@ -51,7 +51,7 @@ Worked = tuple[CoverArrays, Points, Forwarding]
 
 
 def example(index: CoverArrays) -> Worked:
-    """What `run` may work on, with an index of this type."""
+    """Empty parts of the types that `run` works on, with this index."""
     none, seen = np.empty(0, np.int32), np.zeros((2, 3), np.int64)
     known = Forwarding(empty_graph(0, 1), np.zeros(0, np.bool_), none, none, seen, 1, True)
     return index, empty_points(0, 2), known
@@ -96,15 +96,9 @@ def _sort(points: Points, slots: Ints32, size: int) -> None:
 
 
 @kernel
-def keep_worked(kept: Any, parts: Worked) -> None:
-    """Keep what `run` works on."""
-    keep(kept, parts)
-
-
-@kernel
 def run(kept: Any, op: Bytes, slots: Ints32, outcome: Outcome) -> int:
-    """Carry out commands ``op[i]`` on ``slots[i]`` one after the other, with what `keep_worked` has kept; returns how
-    many subscriptions are promoted."""
+    """Carry out commands ``op[i]`` on ``slots[i]`` one after the other, on a `Worked` that is kept; returns how many
+    subscriptions are promoted."""
     index, points, known = unpacked(kept)
     graph, forwarded, orphans, k, roots = known.graph, known.forwarded, known.orphans, known.k, known.roots
     coverers, promoted, seen = outcome.coverers, known.promoted, known.seen
@@ -128,7 +122,7 @@ def run(kept: Any, op: Bytes, slots: Ints32, outcome: Outcome) -> int:
                 _sort(points, orphans, orphaned)
             for z in range(orphaned):
                 t = orphans[z]
-                # What is found here is written over.
+                # The graph has the coverers of orphans; the next search writes over them here.
                 c = cover(index, points, t, k, coverers, m, seen, 1)
                 for y in range(m, m + c):
                     link(graph, k, t, coverers[y])

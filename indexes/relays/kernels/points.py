@@ -24,6 +24,8 @@ from indexes.relays.kernels.comparisons import ROW, row_reaches
 Float32s: TypeAlias = NDArray[np.float32]
 T = TypeVar("T")
 
+NO_SLOTS: Ints32 = np.empty(0, np.int32)
+
 
 class Points(NamedTuple):
     """The arrays of a table of points of D coordinates, whose rows in `coarse` are filled up with zeros to `width`."""

@@ -12,7 +12,7 @@ from indexes.core.texts import Placed, put_text
 QUOTE = 34
 
 SEQ, OPEN, CLOSE = range(3)
-"""What stands before the seq of an answer, before the first id, and behind a tail."""
+"""The constant text before the seq of an answer, before the first id, and behind a tail."""
 
 PIECES = pieces_of(['{"seq":', ',"results":[{"subscriptions":[', "]}\n"])
 
@@ -37,7 +37,7 @@ def write_answers(ids: Placed, ends: Ints, seq: int, tails: Pieces, tail: Ints32
 
 
 def _most_bytes(ids: Placed) -> int:
-    """More bytes than the ids have with quotes and commas, by as many as makes it short to copy them."""
+    """An upper bound of the bytes of the ids with quotes and commas, and of what `put_over` writes behind them."""
     return ids.size + 3 * len(ids.at) + 2 * WIDE
 
 

@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from indexes.compiled.jit import inlined, internal, kernel
-from indexes.compiled.kept import Keeper, Words, declare, keep, unpacked
+from indexes.compiled.kept import Keeper, Words, declare, unpacked
 from indexes.compiled.masks import first_lane, first_lanes, without_first
 from indexes.compiled.simd import LANES, bit_count, prefetch_line
 from indexes.core.aligned import zeros
@@ -411,11 +411,6 @@ class KeptSearch(NamedTuple):
 
 
 @kernel
-def _keep(kept: Any, parts: Any) -> None:
-    keep(kept, parts)
-
-
-@kernel
 def _search(kept: KeptSlabs, space: KeptSearch, values: Floats, wide: int, rounds: int, turn: int) -> int:
     """Find the blocks of the rounds from that one on. Returns the first round that there may be no room for, or the
     number of rounds."""
@@ -562,10 +557,10 @@ class _Space(threading.local):
 
     def __init__(self) -> None:
         self.search = _empty_search(0, 0)
-        self._keeper = Keeper(KeptSearch, _keep)
+        self._keeper = Keeper(KeptSearch)
 
     def sized(self, width: int, groups: int) -> tuple[Search, KeptSearch]:
-        """What a search works with that reads rows of so many codes, and so many groups."""
+        """Memory for a search in an index with so many codes a point, and so many groups."""
         search = self.search
         if width > search.slab.shape[1] or groups > len(search.end):
             more = _empty_search(max(width, search.slab.shape[1]), max(groups, len(search.end)))
@@ -573,7 +568,7 @@ class _Space(threading.local):
         return search, self._keeper.kept((search,))
 
     def extended(self, search: Search) -> tuple[Search, KeptSearch]:
-        """The same with twice the room for masks, which is kept within bounds."""
+        """The same with twice the room for masks; later searches get it too where there are at most `KEPT`."""
         more = search._replace(block=_twice(search.block), mask=_twice(search.mask))
         if len(more.mask) <= KEPT:
             self.search = more
@@ -618,7 +613,7 @@ class SlabIndex:
             free=none,
             size=np.array([0, 1, 0, 0]),
         )
-        self._keeper = Keeper(KeptSlabs, _keep)
+        self._keeper = Keeper(KeptSlabs)
 
     def __len__(self) -> int:
         return int(self.arrays.size[BOXES])
@@ -683,8 +678,7 @@ class SlabIndex:
         return int(self.arrays.size[USED])
 
     def settle(self, points: Points, before: int) -> None:
-        """Boxes were added where so many positions had been given `before`: put the groups that are full now in
-        order."""
+        """Put the groups in order that have become full since so many positions had been given `before`."""
         begin, upto = before // GROUP * GROUP, self.used // GROUP * GROUP
         if upto > begin:
             self._arrange(points, begin, upto)

@@ -1,4 +1,5 @@
-"""Subscriptions that begin: rows of the table of all, and boxes in the index for notifications, written by one call."""
+"""The table of all subscriptions of a relay, and a kernel that writes new ones into it and into the index for
+notifications."""
 
 from __future__ import annotations
 
@@ -7,18 +8,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from indexes.compiled.jit import kernel
-from indexes.compiled.kept import Words, declare, keep, unpacked
+from indexes.compiled.kept import Words, declare, unpacked
 from indexes.core.arrays import Bools, Floats, Ints32, int64
 from indexes.relays.kernels.points import Points, empty_points, write_points
-from indexes.relays.kernels.slabs import SlabIndex, Slabs, put_slots
+from indexes.relays.kernels.slabs import SlabIndex, put_slots
 
 LOCAL = -1
 """The link number of local subscriptions."""
 
 
 class Table(NamedTuple):
-    """What a relay has of each subscription, by slot: its point, the number of the link that it came over, whether it
-    is there, and whether it is doubtful."""
+    """The columns of a relay, by slot: the point of the subscription, the number of the link that it came over, whether
+    the slot is in use, and whether the subscription is doubtful."""
 
     points: Points
     link: Ints32
@@ -42,15 +43,10 @@ declare(KeptTable, lambda: (empty_table(0, 2), SlabIndex(1).arrays))
 
 
 @kernel
-def keep_table(kept: Any, parts: tuple[Table, Slabs]) -> None:
-    """Keep what `begin` works on."""
-    keep(kept, parts)
-
-
-@kernel
 def begin(kept: Any, slots: Ints32, rows: Floats, link: Ints32, born: int, comes: Ints32) -> None:
-    """Write subscriptions into their slots: their points, and the numbers of their links, of which there are none where
-    all are local. The first one has the age `born`. Of them `comes` are put into the index, which has room."""
+    """Write new subscriptions into their slots: their points, and the numbers of their links, which may be left out
+    where all are local. The first one has the age `born`. The slots in `comes` are added to the index, which has room
+    for them."""
     table, index = unpacked(kept)
     write_points(table.points, slots, rows, born)
     for i in range(slots.size):

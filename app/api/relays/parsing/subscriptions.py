@@ -20,14 +20,13 @@ from app.api.relays.models import RelayValidators
 from app.errors import FieldError
 from app.rendering.relays import Row
 from indexes.relays.commands import AddSubscriptions, ChangeSubscription, EditSubscriptions, SetSubscription
-from indexes.relays.config import RelayConfig
+from indexes.relays.config import REVERSED, RelayConfig
 from indexes.relays.kernels.forward import SUBSCRIBE, UNSUBSCRIBE
 
 Float64 = npt.NDArray[np.float64]
 Ends = tuple[float, float]
 
 INF = np.inf
-REVERSED = "lo must be at most hi"
 _ANYWHERE = (None, None)
 _BAD: dict[str, Any] = {"op": "unsubscribe", "id": "-"}
 _OPS = {"subscribe": SUBSCRIBE, "unsubscribe": UNSUBSCRIBE}
@@ -62,7 +61,7 @@ class SubscriptionReader:
         return SetSubscription(id, np.array(ends[0::2]), np.array(ends[1::2]), link, ttl)
 
     def row(self, id: str, body: dict[str, Any]) -> Row:
-        """As `whole`."""
+        """The same as a row of its ends, from which a command of many is made. Raises the problem 422."""
         if body.get("id") not in (None, id):
             raise invalid("id", f"is {id!r} in the path")
         box: Mapping[str, Any] = body.get("box", {})

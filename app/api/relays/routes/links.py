@@ -17,14 +17,14 @@ from app.api.payloads import Payloads
 from app.api.problems import Problem, invalid, not_found
 from app.api.relays.context import RelayContext
 from app.api.relays.models import OPS, LinkMessagesBody, LinkMessagesResponse, LinkProbeBody, LinkProbeResponse
-from app.api.relays.parsing.subscriptions import REVERSED, interval
+from app.api.relays.parsing.subscriptions import interval
 from app.api.relays.router import LINK, relays, router
 from app.api.responses import JsonResponse
 from app.api.routing import accepts
 from app.api.values import NAME_REASON, is_name
 from indexes.core.commands import Refused
 from indexes.relays.commands import Receive
-from indexes.relays.config import Message, RelayConfig
+from indexes.relays.config import REVERSED, Message, RelayConfig
 
 _PROBE = TypeAdapter(LinkProbeBody)
 INLINE = 64 << 10

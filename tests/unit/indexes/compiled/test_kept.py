@@ -12,7 +12,7 @@ from numba.core.errors import TypingError
 
 from indexes.compiled.cache import KernelCache
 from indexes.compiled.jit import kernel
-from indexes.compiled.kept import Keeper, Words, declare, keep, room_for, unpacked
+from indexes.compiled.kept import Keeper, Words, declare, keep_parts, room_for, unpacked
 from indexes.core.arrays import Floats, Ints32
 from tests.support.values import UNCOMPILED
 
@@ -58,11 +58,6 @@ declare(KeptAlone, lambda: (np.zeros(1),))
 
 
 @kernel
-def put(kept: Any, parts: Any) -> None:
-    keep(kept, parts)
-
-
-@kernel
 def combined(kept: Any, factor: float, out: Floats) -> None:
     """Write a number for each row of what is kept."""
     columns, more, share = unpacked(kept)
@@ -90,7 +85,7 @@ def wanted(columns: Columns, more: Floats, share: float, factor: float) -> Float
 def test_kernels_find_what_was_kept(shape: tuple[int, int], double: bool) -> None:
     parts: Parts = columns(shape, 7, double=double), np.arange(shape[0], dtype=np.float64), -1.5
     kept, out = Kept(room_for(parts)), np.empty(shape[0])
-    put(kept, parts)
+    keep_parts(kept, parts)
     combined(kept, 3.0, out)
     assert np.array_equal(out, wanted(*parts, 3.0))
 
@@ -98,12 +93,12 @@ def test_kernels_find_what_was_kept(shape: tuple[int, int], double: bool) -> Non
 def test_arrays_are_seen_as_they_are_and_others_once_they_are_kept() -> None:
     parts: Parts = columns((3, 2)), np.ones(3), 1.0
     kept, out = Kept(room_for(parts)), np.empty(3)
-    put(kept, parts)
+    keep_parts(kept, parts)
     parts[0].table[:] += 10.0
     combined(kept, 1.0, out)
     assert np.array_equal(out, wanted(*parts, 1.0))
     others: Parts = columns((2, 4), 1), np.zeros(2), 1.0
-    put(kept, others)
+    keep_parts(kept, others)
     out = np.empty(2)
     combined(kept, 1.0, out)
     assert np.array_equal(out, wanted(*others, 1.0))
@@ -113,18 +108,19 @@ def test_a_column_with_steps_is_kept_whole() -> None:
     parts = np.arange(10.0)[::2], np.array([1.0, 2.0])
     kept = KeptStepped(room_for(parts))
     assert len(kept.words) == 7 + 2
-    put(kept, parts)
+    keep_parts(kept, parts)
     assert stepped_sum(kept) == 20.0 + 300.0
 
 
-def test_a_keeper_writes_what_it_does_not_have() -> None:
+def test_a_keeper_writes_what_it_does_not_have(monkeypatch: pytest.MonkeyPatch) -> None:
     written: list[int] = []
 
     def write(kept: Any, parts: Any) -> None:
         written.append(len(parts[1]))
-        put(kept, parts)
+        keep_parts(kept, parts)
 
-    keeper = Keeper(Kept, write, 2)
+    monkeypatch.setattr("indexes.compiled.kept.keep_parts", write)
+    keeper = Keeper(Kept, 2)
     every: list[Parts] = [(columns((rows, 2), rows), np.ones(rows), 1.0) for rows in (5, 2, 3)]
     for at in (0, 1, 0, 1, 2, 0, 2):
         out = np.empty(len(every[at][1]))
@@ -144,9 +140,9 @@ def test_a_keeper_writes_what_it_does_not_have() -> None:
 def test_other_types_are_not_kept() -> None:
     parts = columns((3, 2)), np.ones(3, np.float32), 1.0
     with pytest.raises(TypingError, match="Kept keeps"):
-        put(Kept(room_for(parts)), parts)
+        keep_parts(Kept(room_for(parts)), parts)
     with pytest.raises(TypingError, match="KeptAlone keeps"):
-        put(KeptAlone(room_for(parts)), parts)
+        keep_parts(KeptAlone(room_for(parts)), parts)
 
 
 @pytest.mark.skipif(UNCOMPILED, reason="nothing is compiled")
@@ -164,7 +160,7 @@ def test_machine_code_depends_on_what_is_kept() -> None:
 def test_a_copy_of_what_is_kept_is_about_the_copied_arrays() -> None:
     class Holder:
         def __init__(self) -> None:
-            self.keeper, self.parts = Keeper(Kept, put), (columns((3, 2)), np.ones(3), 1.0)
+            self.keeper, self.parts = Keeper(Kept), (columns((3, 2)), np.ones(3), 1.0)
 
         def sums(self) -> Floats:
             out = np.empty(3)
