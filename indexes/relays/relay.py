@@ -472,6 +472,8 @@ class Relay:
         self._note_links(removed, added, self.came_over(removed), begun)
         self._links, self._there = aside._links, aside._there
         self._all, self.neighbours, self._changed = aside._all, aside.neighbours, aside._changed
+        # The former index would stay in memory with the kept arguments.
+        self._keeper.clear()
 
     def _change_links(self, removed: list[str], added: list[str]) -> None:
         ran = self.change_links(removed, added)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from gc import collect
 from typing import Any
 from unittest.mock import patch
+from weakref import ref
 
 import numpy as np
 import pyarrow as pa
@@ -52,6 +54,20 @@ def test_a_change_of_links_is_noted_by_its_size() -> None:
         made.relay.begin_journal()
         made.apply(ChangeLinks({"east": None}))
     assert made.relay.journal is None, "that was too much to be noted"
+
+
+def test_an_index_that_was_taken_over_leaves_nothing_of_the_former_one() -> None:
+    made = engine(["north", "west"])
+    made.apply(told("north"))
+    made.apply(add([("s", [(0, 1)])]))
+    relay = made.relay
+    former = ref(relay._all.arrays.held)
+    aside = relay.aside()
+    aside.change_links(["north"], [])
+    relay.take_over(aside, ["north"], [])
+    del aside
+    collect()
+    assert former() is None
 
 
 def test_a_large_change_of_links_is_a_step_of_its_own_when_it_is_folded_in() -> None:
