@@ -18,6 +18,7 @@ from app.api.chunked_response import fitting, portions
 from app.api.context import element_refusal
 from app.api.problems import Problem, from_refused, not_found
 from app.api.together.kind import Answer, Elsewhere, Outcome, ShortRequest, Verb, receipts
+from app.api.together.latest import Latest
 from app.api.values import is_name, payload_text
 from app.rendering.boards import tile_sizes, tiles_at, tiles_size
 from app.security.callers import Caller
@@ -62,8 +63,7 @@ class ObjectChanges:
 
     def __init__(self, context: BoardContext) -> None:
         self._context = context
-        self._latest: tuple[BoardConfig, BoardValidators] | None = None
-        """The configuration that was read by last, and its validators."""
+        self._validators: Latest[BoardConfig, BoardValidators] = Latest(context.validators)
 
     def need(self, name: str) -> Need:
         return Need("boards", "publish", name)
@@ -75,9 +75,7 @@ class ObjectChanges:
         config = board.latest_config
         if len(config.range_attributes) != 1:
             raise Elsewhere
-        if self._latest is None or self._latest[0] is not config:
-            self._latest = config, self._context.validators(config)
-        validators = self._latest[1]
+        validators = self._validators.of(config)
         listed = op == _ONE_OF_MANY
         body: dict[str, Any]
         if listed:

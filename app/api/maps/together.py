@@ -14,6 +14,7 @@ from app.api.maps.parsing.objects import ObjectReader
 from app.api.maps.routes.objects import LEARNED, about_one
 from app.api.problems import Problem, many
 from app.api.together.kind import Answer, Elsewhere, Outcome, ShortRequest, Verb, receipts
+from app.api.together.latest import Latest
 from app.api.together.listed import Form, OneOfMany
 from app.api.values import is_name
 from app.errors import FieldError
@@ -48,7 +49,6 @@ class Applied(NamedTuple):
 class Parts(NamedTuple):
     """What reads and writes objects by one configuration."""
 
-    config: MapConfig
     validator: SchemaValidator
     reader: ObjectReader
     write: MapJson
@@ -60,7 +60,7 @@ class ObjectChanges:
     def __init__(self, context: MapContext, must_exist: bool) -> None:
         self._context = context
         self._must_exist = must_exist
-        self._latest: Parts | None = None
+        self._parts: Latest[MapConfig, Parts] = Latest(self._make_parts)
 
     def need(self, name: str) -> Need:
         return Need("maps", "publish", name)
@@ -68,22 +68,17 @@ class ObjectChanges:
     def read(self, request: ShortRequest, caller: Caller) -> ObjectChange:
         """The change that a request asks for. Raises whatever makes it take the usual way."""
         engine = self._context.resources.latest(request.name)
-        body: dict[str, Any] = request.checked_body(self._parts(engine.config).validator)
+        body: dict[str, Any] = request.checked_body(self._parts.of(engine.config).validator)
         id = request.id
         if request.query or body.get("id", id) != id or not is_name(id):
             raise Elsewhere
         body["id"] = id
         return ObjectChange(engine, id, body)
 
-    def _parts(self, config: MapConfig) -> Parts:
-        """Those of a configuration; kept for the next call."""
-        latest = self._latest
-        if latest is None or latest.config is not config:
-            context = self._context
-            validators = context.validators(config)
-            validator = validators.patch_object if self._must_exist else validators.put_object
-            latest = self._latest = Parts(config, validator, context.object_reader(config), map_json(config))
-        return latest
+    def _make_parts(self, config: MapConfig) -> Parts:
+        validators = self._context.validators(config)
+        validator = validators.patch_object if self._must_exist else validators.put_object
+        return Parts(validator, self._context.object_reader(config), map_json(config))
 
     def subject(self, item: ObjectChange) -> str | None:
         """The object: the answer shows it as it is after the change, and it is looked at once the group is applied."""
@@ -92,7 +87,7 @@ class ObjectChanges:
     async def apply(self, name: str, items: Sequence[ObjectChange], tickets: Sequence[Ticket | None]) -> Applied:
         """Apply the changes as one command. Raises as `Writer.submit`."""
         engine = items[0].engine
-        parts = self._parts(engine.config)
+        parts = self._parts.of(engine.config)
         read = parts.reader.read_items([item.body for item in items])
         read.command.must_exist = self._must_exist
         answers = dict[int, Answer]()

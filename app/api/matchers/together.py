@@ -15,6 +15,7 @@ from app.api.matchers.context import MatcherContext
 from app.api.matchers.models import K
 from app.api.matchers.routes.match import AT_ONCE, WINNER
 from app.api.together.kind import Answer, Elsewhere, Outcome, ShortRequest, Verb, receipts
+from app.api.together.latest import Latest
 from app.api.values import LARGEST, payload_text
 from app.rendering.matchers import answers
 from app.security.callers import NOBODY_ASKED, Caller
@@ -45,13 +46,6 @@ class Event(NamedTuple):
     payload: bytes | None
 
 
-class Reader(NamedTuple):
-    """What bodies of matches are read by while a configuration is the latest."""
-
-    config: MatcherConfig
-    validator: SchemaValidator
-
-
 class SingleMatches(ABC):
     """Matches of one event with a number for each dimension: see `app.api.together.kind.Kind`. All others, such as
     those with ranges or `explain`, take the usual way."""
@@ -63,7 +57,7 @@ class SingleMatches(ABC):
         self._context = context
         self._k = min(K, context.settings.max_k)
         self._most = min(MOST_K, context.settings.max_answer // WINNER)
-        self._latest: Reader | None = None
+        self._validator: Latest[MatcherConfig, SchemaValidator] = Latest(lambda one: context.validators(one).match)
 
     def need(self, name: str) -> Need:
         return Need("matchers", self.right, name)
@@ -71,10 +65,8 @@ class SingleMatches(ABC):
     def read(self, request: ShortRequest, caller: Caller) -> Event:
         """The event of a request. Raises whatever makes it take the usual way."""
         matcher = self._context.resources.latest(request.name)
-        config, reader = matcher.config, self._latest
-        if reader is None or reader.config is not config:
-            reader = self._latest = Reader(config, self._context.validators(config).match)
-        body: dict[str, Any] = request.checked_body(reader.validator)
+        config = matcher.config
+        body: dict[str, Any] = request.checked_body(self._validator.of(config))
         if body.get("notify", False) != self.notify or request.query:
             raise Elsewhere
         if caller is not NOBODY_ASKED:

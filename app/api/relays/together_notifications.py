@@ -11,6 +11,7 @@ from pydantic_core import SchemaValidator
 
 from app.api.relays.context import RelayContext
 from app.api.together.kind import Answer, Elsewhere, Outcome, ShortRequest, Verb
+from app.api.together.latest import Latest
 from app.api.values import payload_text
 from app.rendering.recipients import answers
 from app.security.callers import NOBODY_ASKED, Caller
@@ -41,20 +42,15 @@ class SingleNotification(NamedTuple):
     link: str | None
 
 
-class Reader(NamedTuple):
-    """What bodies of notifications are read by while a configuration is the latest."""
-
-    config: RelayConfig
-    validator: SchemaValidator
-
-
 class Notifications:
     """Requests with one notification: see `app.api.together.kind.Kind`. Those with an Idempotency-Key, of which part of
     the answer is kept, and those to relays where an answer may be long, take the usual way."""
 
     def __init__(self, context: RelayContext) -> None:
         self._context = context
-        self._latest: Reader | None = None
+        self._validator: Latest[RelayConfig, SchemaValidator] = Latest(
+            lambda one: context.validators(one).notifications
+        )
 
     def need(self, name: str) -> Need:
         """The right to publish to a relay."""
@@ -70,10 +66,8 @@ class Notifications:
         relay = context.resources.latest(request.name)
         if relay.recipients_per_notification > MOST_RECIPIENTS or relay.subscription_count > MOST_SUBSCRIPTIONS:
             raise Elsewhere
-        config, reader = relay.latest_config, self._latest
-        if reader is None or reader.config is not config:
-            reader = self._latest = Reader(config, context.validators(config).notifications)
-        body: dict[str, Any] = request.checked_body(reader.validator)
+        config = relay.latest_config
+        body: dict[str, Any] = request.checked_body(self._validator.of(config))
         (notification,) = body["notifications"]
         link, payload = notification.get("from"), notification.get("payload")
         if body.get("on_error", "refuse") != "refuse" or (link is not None and link not in config.links):

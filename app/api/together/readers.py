@@ -10,6 +10,7 @@ from pydantic_core import SchemaValidator
 from app.api.context import Context
 from app.api.subscriptions import SubscriptionRoutes
 from app.api.together.kind import Elsewhere, ShortRequest
+from app.api.together.latest import Latest
 from app.api.values import is_name
 from app.security.callers import Caller
 from app.security.scopes import Need
@@ -34,7 +35,7 @@ class OfSubscription:
     def __init__(self, context: Context[Any, Any], routes: SubscriptionRoutes[Any, Any, Any]) -> None:
         self.context = context
         self.routes = routes
-        self._latest: Readers | None = None
+        self._readers: Latest[Any, Readers] = Latest(self._make_readers)
 
     def need(self, name: str) -> Need:
         """The right to change subscriptions of a resource."""
@@ -47,9 +48,9 @@ class OfSubscription:
             raise Elsewhere
         self.routes.require_ids(caller, [request.id])
         engine = self.context.resources.latest(request.name)
-        config, latest = self.context.config_of(engine), self._latest
-        if latest is None or latest.config is not config:
-            reader: Any = self.routes.reader(self.context, config)
-            both = self.routes.validators(self.context, config)
-            latest = self._latest = Readers(config, *both, reader.whole, reader.part, reader)
-        return engine, latest
+        return engine, self._readers.of(self.context.config_of(engine))
+
+    def _make_readers(self, config: Any) -> Readers:
+        reader: Any = self.routes.reader(self.context, config)
+        both = self.routes.validators(self.context, config)
+        return Readers(config, *both, reader.whole, reader.part, reader)
