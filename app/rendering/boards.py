@@ -175,13 +175,13 @@ class BoardJson(ListJson):
         """As `changed`, of objects without payloads: a kernel lays all of it out."""
         records, ends = changes.records, changes.ends
         n = len(records.id)
-        numbers = np.stack((records.x, records.y), axis=1)
-        flat = numbers.ravel()
+        values = np.stack((records.x, records.y), axis=1)
+        flat = values.ravel()
         written = to_json(flat[~is_whole(flat)].tolist())
         text = np.frombuffer(b"%b,%b\0" % (written[1:-1], "\0".join(records.id).encode()), np.uint8)
         behind = len(written) - 1
         columns = records.seq, records.old_rank, records.new_rank, records.created
-        texts = ChangeTexts(np.arange(1, n + 1) if ends is None else ends, *columns, numbers, text, behind)
+        texts = ChangeTexts(np.arange(1, n + 1) if ends is None else ends, *columns, values, text, behind)
         pieces = self._pieces_between(words)
         out = np.empty(change_text.most_bytes(pieces, texts), np.uint8)
         size = write_changes(out, pieces, texts)
@@ -193,8 +193,8 @@ class BoardJson(ListJson):
         if pieces is None:
             head, middle, end = words
             begin = f'{middle}"seq":', ',"changes":[{"id":"', '},{"id":"'
-            numbers = f',"values":{self._open}', self._y, '},"created":'
-            texts = [head, *begin, '","old_rank":', ',"new_rank":', "null", *numbers, f"}}]{end}\0"]
+            fields = f',"values":{self._open}', self._y, '},"created":'
+            texts = [head, *begin, '","old_rank":', ',"new_rank":', "null", *fields, f"}}]{end}\0"]
             if len(self._change_pieces) >= MOST_WORDS:
                 self._change_pieces.clear()
             pieces = self._change_pieces[words] = pieces_of(texts)

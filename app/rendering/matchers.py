@@ -58,10 +58,7 @@ class MatcherJson:
 
     def changed(self, outcomes: Sequence[SubscriptionSet]) -> list[str]:
         """The subscriptions that some changes have brought about, each with its seq, as `subscription` writes them."""
-        if len(outcomes) == 1:
-            texts = list(map(end, outcomes[0].row))
-        else:
-            texts = end_texts([value for outcome in outcomes for value in outcome.row])
+        texts = end_texts([value for outcome in outcomes for value in outcome.row])
         dimensions, relaxed, written, at = self._dimensions, self._config.relaxed, list[str](), 0
         scores = 2 * len(dimensions)
         for key, row, ttl, seq, _ in outcomes:

@@ -9,6 +9,9 @@ from pydantic_core import to_json
 
 from app.rendering.lists import EXACT, end, number
 
+FEW = 8
+"""Numbers up to which they are written one by one as fast."""
+
 _LONG = re.compile(r"\.0,(?<=\d{16}\.0,)")
 """A whole number that may be above 2^53, which keeps its point."""
 
@@ -60,10 +63,11 @@ def end_texts(values: Sequence[float]) -> list[str]:
     >>> end_texts([0.1, 1400.0, float("inf")]), end_texts([1e-5, -0.0])
     (['0.1', '1400', 'null'], ['1e-05', '0'])
     """
-    text = to_json(values, inf_nan_mode="null")
-    if not values or _differs(text):
-        return [end(value) for value in values]
-    return _cut(text)
+    if len(values) > FEW:
+        text = to_json(values, inf_nan_mode="null")
+        if not _differs(text):
+            return _cut(text)
+    return [end(value) for value in values]
 
 
 def _differs(text: bytes) -> bool:

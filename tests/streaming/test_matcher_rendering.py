@@ -89,7 +89,7 @@ def test_answers_to_single_events_are_those_of_the_usual_way(events: list, most:
         ]
 
 
-@given(st.lists(scores | st.floats(1e-10, 1e-3) | st.floats(1e15, 1e17), max_size=9))
+@given(st.lists(scores | st.floats(1e-10, 1e-3) | st.floats(1e15, 1e17), max_size=20))
 def test_numbers_are_written_together_as_one_by_one(values: list[float]) -> None:
     assert end_texts([*values, np.inf]) == [*map(end, values), "null"]
     kept = number_bytes(values).decode().split(",")[:-1]
