@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 from itertools import product
 from typing import Any
 
@@ -22,10 +21,6 @@ from tests.oracles.regions import Where
 from tests.unit.boards.regions import at, regions
 
 INF = float("inf")
-
-
-def test_examples_in_the_docstrings() -> None:
-    assert doctest.testmod(costs).failed == 0
 
 
 def changed_part(inside: int, k: int, objects: int, offset: int) -> float:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import json
 import math
 from collections.abc import Callable
@@ -15,7 +14,6 @@ import shapely
 import typer
 from typer.testing import CliRunner, Result
 
-from app.cli import questions
 from app.cli.drawing.geojson import features, ring
 from app.cli.main import cli
 from app.cli.map import map_attribute, places_of
@@ -92,10 +90,6 @@ def said(*arguments: str, code: int = 0, given: str | None = None) -> Result:
 
 
 # --- options ----------------------------------------------------------------------------------------------------------
-
-
-def test_examples_in_the_docstrings() -> None:
-    assert doctest.testmod(questions).failed == 0
 
 
 def question_of(k: Any, m: int, ordered: bool, weight: Any, expression: Any, score: Any, skyline: bool) -> Any:

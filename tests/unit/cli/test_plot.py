@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import math
 from itertools import pairwise
 from pathlib import Path
@@ -15,7 +14,6 @@ from hypothesis import given
 from typer.testing import CliRunner
 
 from app.cli import plot
-from app.cli.drawing import staircase
 from app.cli.drawing.staircase import Box, levels, outline
 from app.cli.main import cli
 from rankcast_client import BoardInfo, Entry, Explanation, Nearest
@@ -72,10 +70,6 @@ def test_without_matplotlib_it_says_what_to_install(monkeypatch: pytest.MonkeyPa
 
 
 # --- geometry ---------------------------------------------------------------------------------------------------------
-
-
-def test_examples_in_the_docstrings() -> None:
-    assert doctest.testmod(staircase).failed == 0
 
 
 coordinates = st.integers(0, 7).map(float)

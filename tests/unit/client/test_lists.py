@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import math
 from itertools import pairwise
 from typing import Any
@@ -21,9 +20,7 @@ from rankcast_client import (
     Tile,
     TopKList,
     apply_changes,
-    lists,
     near,
-    shapes,
 )
 
 NUMBERS = st.integers(-4, 4)
@@ -157,11 +154,6 @@ def test_an_object_beyond_the_best_k_is_passed_over() -> None:
 def test_a_missed_change_shows() -> None:
     with pytest.raises(ValueError, match="rank 3 of a list of 0"):
         apply_changes([], [ChangedEntry("a", None, 3, Entry("a", {}, 0))])
-
-
-def test_the_examples_run() -> None:
-    assert doctest.testmod(lists).failed == 0
-    assert doctest.testmod(shapes).failed == 0
 
 
 def test_near_is_a_range() -> None:

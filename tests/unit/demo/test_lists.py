@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-import doctest
 from collections.abc import AsyncIterator
 from typing import Any, cast
 
@@ -144,8 +143,3 @@ def test_lists_survive_a_service_out_of_reach_and_end_where_it_refuses(monkeypat
     assert script.subscribed == [[MIDDLE, REST], [MIDDLE, REST], [REST]]
     assert script.sockets == []
     assert (seen.middle.state, seen.rest.state, seen.rest.entries) == ("deleted", "ended", (B,))
-
-
-def test_the_examples_hold() -> None:
-    assert doctest.testmod(lists).failed == 0
-    assert doctest.testmod(player).failed == 0

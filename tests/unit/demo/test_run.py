@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-import doctest
 import re
 import subprocess
 import sys
@@ -14,7 +13,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from app.demo import run as module
 from app.demo.flights import Arrivals
 from app.demo.process import Readiness
 from app.demo.run import Run, first_of, started
@@ -123,7 +121,3 @@ def test_the_first_to_end_ends_the_others_and_its_error_is_raised() -> None:
         asyncio.run(first_of(other(), fails()))
     asyncio.run(first_of(ends(), other()))
     assert ended == ["other", "other"]
-
-
-def test_the_examples_hold() -> None:
-    assert doctest.testmod(module).failed == 0
