@@ -236,7 +236,7 @@ class AnyIdMap(ABC, Generic[B]):
     def merged(self, more: Packed | None = None) -> B:
         """A new base of all ids and those of `more`, for `swap`. O(n), in any thread; changes nothing."""
         fresh = self.base.packed()
-        if self.recent:
+        if self.recent or len(fresh.row) > self._base_size:
             rows = np.fromiter(self.recent.values(), np.int32, len(self.recent))
             fresh = merge_packed(fresh, pack(pa.array(list(self.recent), pa.string()), rows))
         if more is not None:
