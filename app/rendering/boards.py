@@ -15,10 +15,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-from pydantic_core import to_json
 
 from app.rendering.lists import EXACT, ListJson, end, number
-from app.rendering.numbers import number_texts, whole_texts
+from app.rendering.numbers import number_bytes, number_texts, whole_texts
 from app.rendering.texts import cut
 from indexes.boards.changed_lists import ChangedLists, Records
 from indexes.boards.commands import AddSubscriptions, Filter
@@ -177,11 +176,10 @@ class BoardJson(ListJson):
         n = len(records.id)
         values = np.stack((records.x, records.y), axis=1)
         flat = values.ravel()
-        written = to_json(flat[~is_whole(flat)].tolist())
-        text = np.frombuffer(b"%b,%b\0" % (written[1:-1], "\0".join(records.id).encode()), np.uint8)
-        behind = len(written) - 1
+        written = number_bytes(flat[~is_whole(flat)].tolist())
+        text = np.frombuffer(b"%b%b\0" % (written, "\0".join(records.id).encode()), np.uint8)
         columns = records.seq, records.old_rank, records.new_rank, records.created
-        texts = ChangeTexts(np.arange(1, n + 1) if ends is None else ends, *columns, values, text, behind)
+        texts = ChangeTexts(np.arange(1, n + 1) if ends is None else ends, *columns, values, text, len(written))
         pieces = self._pieces_between(words)
         out = np.empty(change_text.most_bytes(pieces, texts), np.uint8)
         size = write_changes(out, pieces, texts)
@@ -303,11 +301,10 @@ class BoardJson(ListJson):
     def _written(self, rows: TileRows, events: Ints) -> tuple[Bytes, Ints]:
         """Tiles as text, a comma before each, and the place behind each of them."""
         n = len(rows.k)
-        written = to_json(rows.numbers.ravel().tolist(), inf_nan_mode="null")
+        written = number_bytes(rows.numbers.ravel().tolist())
         names, varied = self._names_of(rows)
-        text = np.frombuffer(b"%b,%b" % (written[1:-1], names), np.uint8)
-        behind = len(written) - 1
-        tiles = TileTexts(events, rows.k, rows.numbers, text, behind, varied, rows.created, rows.gone)
+        text = np.frombuffer(written + names, np.uint8)
+        tiles = TileTexts(events, rows.k, rows.numbers, text, len(written), varied, rows.created, rows.gone)
         out, ends = np.empty(most_bytes(self._pieces, tiles), np.uint8), np.empty(n, np.int64)
         size = write_tiles(out, ends, self._pieces, tiles)
         return out[:size], ends

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from app.rendering.boards import end, ends_column, number
-from app.rendering.numbers import end_texts, number_bytes
+from app.rendering.numbers import number_bytes, number_texts
 from app.rendering.texts import cut
 from indexes.core.arrays import INF
 from indexes.matchers.commands import AddSubscriptions
@@ -58,7 +58,7 @@ class MatcherJson:
 
     def changed(self, outcomes: Sequence[SubscriptionSet]) -> list[str]:
         """The subscriptions that some changes have brought about, each with its seq, as `subscription` writes them."""
-        texts = end_texts([value for outcome in outcomes for value in outcome.row])
+        texts = number_texts([value for outcome in outcomes for value in outcome.row])
         dimensions, relaxed, written, at = self._dimensions, self._config.relaxed, list[str](), 0
         scores = 2 * len(dimensions)
         for key, row, ttl, seq, _ in outcomes:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from pydantic_core import to_json
 
-from app.rendering.lists import EXACT, end, number
+from app.rendering.lists import EXACT, end
 
 FEW = 8
 """Numbers up to which they are written one by one as fast."""
@@ -26,12 +26,18 @@ def whole_texts(values: Sequence[int]) -> list[str]:
 
 
 def number_texts(values: Sequence[float | None]) -> list[str]:
-    """As `number` for each in turn, and null for an infinite one or None.
+    """As `lists.end` for each in turn: null for an infinite one or None.
 
     >>> number_texts([1400.0, -0.0, 0.1, None, float("inf"), float(1 << 53), -9007199254740994.0])
     ['1400', '0', '0.1', 'null', 'null', '9007199254740992', '-9007199254740994.0']
+    >>> number_texts([1e-05] * 9)[8], number_texts([1e-05])
+    ('1e-05', ['1e-05'])
     """
-    return _cut(to_json(values, inf_nan_mode="null")) if values else []
+    if len(values) > FEW:
+        text = to_json(values, inf_nan_mode="null")
+        if not _differs(text):
+            return _cut(text)
+    return [end(value) for value in values]
 
 
 def _cut(array: bytes) -> list[str]:
@@ -45,29 +51,16 @@ def _cut(array: bytes) -> list[str]:
 
 
 def number_bytes(values: Sequence[float]) -> bytes:
-    """Finite numbers as JSON, a comma behind each, the same bytes as of `number` but for the point and a sign of zero
-    that a whole number may have; `indexes.compiled.text.without_point` takes them away.
+    """As `lists.end` for each in turn, a comma behind each, the same bytes but for the point and a sign of zero that a
+    whole number may have; `indexes.compiled.text.without_point` takes them away.
 
-    >>> number_bytes([0.1, 1400.0, 1e-5, -0.0]), number_bytes([0.1, -0.0])
-    (b'0.1,1400,1e-05,0,', b'0.1,-0.0,')
+    >>> number_bytes([0.1, 1400.0, 1e-5, -0.0]), number_bytes([0.1, -0.0, float("inf")])
+    (b'0.1,1400,1e-05,0,', b'0.1,-0.0,null,')
     """
-    text = to_json(values)
+    text = to_json(values, inf_nan_mode="null")
     if _differs(text):
-        return "".join([f"{number(value)}," for value in values]).encode()
+        return "".join([f"{end(value)}," for value in values]).encode()
     return text[1:-1] + b"," if values else b""
-
-
-def end_texts(values: Sequence[float]) -> list[str]:
-    """As `lists.end` for each in turn.
-
-    >>> end_texts([0.1, 1400.0, float("inf")]), end_texts([1e-5, -0.0])
-    (['0.1', '1400', 'null'], ['1e-05', '0'])
-    """
-    if len(values) > FEW:
-        text = to_json(values, inf_nan_mode="null")
-        if not _differs(text):
-            return _cut(text)
-    return [end(value) for value in values]
 
 
 def _differs(text: bytes) -> bool:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from pydantic_core import to_json
 
 from app.rendering.boards import end, number
-from app.rendering.numbers import end_texts
+from app.rendering.numbers import number_texts
 from indexes.relays.config import TRAVELLED, UPSTREAM, shown
 from indexes.relays.outcomes import Outcomes, StepOutcomes
 from indexes.relays.results import Notified, Subscribed, SubscriptionView, Unsubscribed
@@ -50,7 +50,7 @@ class RelayJson:
         >>> RelayJson(("price",)).begun([Row("s1", [0.0, 2.5], None, None)], [7], [""])
         ['{"seq":7,"id":"s1","box":{"price":[0,2.5]},"link":null}']
         """
-        texts, width, at, written = end_texts([end for row in rows for end in row.ends]), 2 * len(self._names), 0, []
+        texts, width, at, written = number_texts([end for row in rows for end in row.ends]), 2 * len(self._names), 0, []
         for (id, _, link, ttl), seq, tail in zip(rows, seqs, tails, strict=True):
             sides = texts[at : at + width]
             at += width

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from app.rendering import matchers
 from app.rendering.lists import end
 from app.rendering.matchers import MatcherJson, results
-from app.rendering.numbers import end_texts, number_bytes
+from app.rendering.numbers import number_bytes, number_texts
 from indexes.core.texts import Texts
 from indexes.matchers.commands import AddSubscriptions
 from indexes.matchers.config import MatcherConfig
@@ -91,7 +91,7 @@ def test_answers_to_single_events_are_those_of_the_usual_way(events: list, most:
 
 @given(st.lists(scores | st.floats(1e-10, 1e-3) | st.floats(1e15, 1e17), max_size=20))
 def test_numbers_are_written_together_as_one_by_one(values: list[float]) -> None:
-    assert end_texts([*values, np.inf]) == [*map(end, values), "null"]
+    assert number_texts([*values, np.inf]) == [*map(end, values), "null"]
     kept = number_bytes(values).decode().split(",")[:-1]
     for text, value in zip(kept, values, strict=True):
         whole = abs(value) <= 2**53 and value == int(value)
