@@ -11,7 +11,8 @@ from indexes.compiled.jit import kernel
 from indexes.compiled.kept import Words, declare, unpacked
 from indexes.core.arrays import Bools, Floats, Ints32, int64
 from indexes.relays.kernels.points import Points, empty_points, write_points
-from indexes.relays.kernels.slabs import SlabIndex, put_slots
+from indexes.relays.kernels.slab_codes import put_slots
+from indexes.relays.kernels.slabs import SlabIndex
 
 LOCAL = -1
 """The link number of local subscriptions."""

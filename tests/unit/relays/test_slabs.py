@@ -12,10 +12,12 @@ from hypothesis import strategies as st
 
 from indexes.compiled.jit import allocating_kernel, kernel
 from indexes.core.arrays import int64
-from indexes.relays.kernels import slabs
+from indexes.relays.kernels import slab_search
 from indexes.relays.kernels.comparisons import BLOCK, CODES, block_holds, block_pack, code_steps
 from indexes.relays.kernels.points import copied, empty_points, write
-from indexes.relays.kernels.slabs import CLUSTER, GROUP, MOST, SETTLED, TOGETHER, SlabIndex, Slabs, _end_code, _insert
+from indexes.relays.kernels.slab_codes import CLUSTER, GROUP, MOST, Slabs, end_code, insert
+from indexes.relays.kernels.slab_search import TOGETHER
+from indexes.relays.kernels.slabs import SETTLED, SlabIndex
 from tests.oracles.relays import meets
 from tests.unit.relays.worlds import N, boxes, numbers, orders, rows, table
 
@@ -131,7 +133,7 @@ def test_codes_keep_the_order(ends: Any, others: Any) -> None:
     slots = np.arange(len(values), dtype=np.int32)
     index.load(points, slots[: len(ends)])
     index.reserve(len(values), len(values))
-    _insert(index.arrays, points, slots[len(ends) :])
+    insert(index.arrays, points, slots[len(ends) :])
     lower, upper = MOST - _codes(index.arrays, points, slots, 0), _codes(index.arrays, points, slots, 1)
     assert (lower <= upper).all()
     by_value = np.argsort(values[:, 0], kind="stable")
@@ -140,7 +142,7 @@ def test_codes_keep_the_order(ends: Any, others: Any) -> None:
 
 @allocating_kernel
 def _codes(index: Slabs, points: Any, slots: Any, end: int) -> Any:
-    return np.array([_end_code(index, points, int64(slot), end) for slot in slots])
+    return np.array([end_code(index, points, int64(slot), end) for slot in slots])
 
 
 def test_a_block_takes_up_boxes_unlike_those_that_it_was_laid_out_for() -> None:
@@ -181,16 +183,16 @@ def test_few_boxes_that_hold_a_point_are_looked_at(d: int, monkeypatch: pytest.M
         points, index = table(lo, hi), SlabIndex(d)
         index.load(points, np.arange(n, dtype=np.int32))
         values = np.floor(rng.random((TOGETHER, d)) * 20) if lo is shared else rng.random((TOGETHER, d)) * 20
-        monkeypatch.setattr(slabs, "_space", slabs._Space())
-        slabs._space.search.unsure[:] = -1
+        monkeypatch.setattr(slab_search, "_space", slab_search._Space())
+        slab_search._space.search.unsure[:] = -1
         found = sum(map(len, held_by(index, points, values)))
-        looked_at = np.count_nonzero(slabs._space.search.unsure >= 0)
+        looked_at = np.count_nonzero(slab_search._space.search.unsure >= 0)
         assert looked_at == 0 if lo is shared else looked_at < 0.1 * found + 9 * d, (looked_at, found)
 
 
 def test_indexes_of_all_sizes_are_searched_in_the_memory_of_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     """One after the other, wide and narrow, while one of them grows."""
-    monkeypatch.setattr(slabs, "_space", slabs._Space())
+    monkeypatch.setattr(slab_search, "_space", slab_search._Space())
     rng, sizes = np.random.default_rng(5), {1: 40, 9: GROUP + 70, 4: 3 * GROUP, 5: 0}
     worlds = {d: boxes_of(rng, 3 * GROUP + 200, d) for d in sizes}
     indexes = {d: SlabIndex(d) for d in sizes}
