@@ -155,7 +155,7 @@ def create_app(
             lifecycle.kernels = made.kernels
             lifecycle.refused = lambda: found.log.refused
             lifecycle.about_node, lifecycle.unready = made.node.about, made.node.unready
-            lifecycle.takes_small_writes = lambda: made.node.takes_small_writes
+            lifecycle.takes_small_writes = made.node.takes_small_writes
             made.node.restart = lifecycle.start_anew
             made.on_lost = lifecycle.fail
             lifecycle.stopping.append(made.kernels.stop)  # requests that wait for kernels would hold up the end

@@ -103,10 +103,9 @@ def encoded(
             name, fields = "drop", {}
         case _:
             if table is not None:
-                yield from cut(*table)
-                return
+                return cut(*table)
             name, fields = fields_of(command)
-    yield small(name, count, fields)
+    return iter((small(name, count, fields),))
 
 
 def decoded(

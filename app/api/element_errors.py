@@ -39,7 +39,8 @@ class ElementErrors:
         self._kept: list[ElementError] = []
         self._wrong = bytearray()
         self._horizon: int | None = None
-        self.extend(errors)
+        if errors:
+            self.extend(errors)
 
     def __len__(self) -> int:
         return self._count

@@ -114,7 +114,6 @@ class Node:
         """``leader`` or ``replica``."""
         return LEADER if self.leads else REPLICA
 
-    @property
     def takes_small_writes(self) -> bool:
         """Whether writes may be carried out here at the end of a turn, with no wait for replicas."""
         return self.leads and self._writer.closed is None and self._writer.synced is None

@@ -5,11 +5,11 @@ Such a request takes the place that uvicorn's cycle of request and response has 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable
 from itertools import count
 from secrets import token_hex
 from time import perf_counter
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic_core import SchemaValidator
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
@@ -26,6 +26,8 @@ from app.write_path.idempotency import hash_request
 
 _PLAIN = frozenset({b"accept", b"accept-encoding", b"accept-language", b"traceparent", b"tracestate", b"user-agent"})
 """Headers that change nothing about a request; whether it is traced is asked later."""
+
+_JSON = ((b"content-type", b"application/json"),)
 
 _IDS = count(1)
 _START = token_hex(4).encode()
@@ -53,6 +55,7 @@ class Short(CheckedOnce):
         "began",
         "body",
         "disconnected",
+        "head",
         "host",
         "id",
         "keep_alive",
@@ -60,7 +63,6 @@ class Short(CheckedOnce):
         "message_event",
         "more_body",
         "name",
-        "plain_headers",
         "protocol",
         "query",
         "response_complete",
@@ -75,24 +77,26 @@ class Short(CheckedOnce):
     turns: Turns | None = None
 
     def __init__(
-        self, protocol: HttpToolsProtocol, verb: Verb, name: str, id: str, query: str, host: bytes,
-        authorization: bytes, key: str, usual: Callable[[Short], None],
+        self, protocol: HttpToolsProtocol, verb: Verb, name: str, id: str, query: str, head: Head,
+        usual: Callable[[Short], None],
     ) -> None:  # fmt: skip
-        super().__init__()
+        # As its class does, without the call.
+        self._checked = None
         self.began, self._usual = perf_counter(), usual
         self.protocol, self.verb = protocol, verb
-        self.name, self.id, self.query = name, id, query
-        self.host, self.authorization, self.key = host, authorization, key
+        self.name, self.id, self.query, self.url = name, id, query, protocol.url
+        self.head = head
+        _, self.host, self.authorization, key, _, _ = head
+        self.key = key.decode("latin-1") if key else ""
         self.sampling: Sampling | None = None
         self.trace: RequestTrace | None = None
-        self.url, self.plain_headers = protocol.url, protocol.headers
         self.body = b""
         self.keep_alive, self.more_body = True, True
         self.response_started = self.response_complete = self.disconnected = False
         self.message_event = _UNUSED
 
     def headers(self) -> Iterable[tuple[bytes, bytes]]:
-        return self.plain_headers
+        return self.head.headers
 
     def check_body(self, validator: SchemaValidator) -> Any:
         check_literals(self.body)
@@ -113,7 +117,19 @@ class Short(CheckedOnce):
         task.add_done_callback(tasks.discard)
 
     def answer(self, status: int, body: bytes) -> None:
-        self._answer(status, body, None)
+        # As in `_answer`, without the calls: this is what most answers are.
+        protocol = self.protocol
+        self.response_started = self.response_complete = True
+        state = protocol.server_state
+        lines = _default[1] if state.default_headers is _default[0] else _lines_of(state)
+        if self.keep_alive and not self.disconnected and not protocol.transport.is_closing():
+            protocol.transport.write(
+                b"%b%bcontent-length: %d\r\ncontent-type: application/json\r\nx-request-id: %b-s%d\r\n\r\n%b"
+                % (STATUS_LINE[status], lines, len(body), _START, next(_IDS), body)
+            )
+            protocol.on_response_complete()
+        else:
+            self._answer(status, body, [(b"content-length", b"%d" % len(body)), *_JSON])
 
     def refuse(self, problem: Problem) -> None:
         self.fail(problem)
@@ -122,7 +138,7 @@ class Short(CheckedOnce):
         response = problem.response()
         self._answer(response.status_code, bytes(response.body), response.raw_headers)
 
-    def _answer(self, status: int, body: bytes, headers: Sequence[tuple[bytes, bytes]] | None) -> None:
+    def _answer(self, status: int, body: bytes, headers: Iterable[tuple[bytes, bytes]]) -> None:
         protocol = self.protocol
         self.response_started = self.response_complete = True
         if not self.disconnected and not protocol.transport.is_closing():
@@ -134,12 +150,8 @@ class Short(CheckedOnce):
     async def take_usual_way(self) -> None:
         self._usual(self)
 
-    def _written(self, status: int, body: bytes, headers: Iterable[tuple[bytes, bytes]] | None) -> bytes:
-        head = STATUS_LINE[status] + _lines_of(self.protocol.server_state)
-        if headers is None:
-            head += b"content-length: %d\r\ncontent-type: application/json\r\n" % len(body)
-        else:
-            head += _lines(headers)
+    def _written(self, status: int, body: bytes, headers: Iterable[tuple[bytes, bytes]]) -> bytes:
+        head = STATUS_LINE[status] + _lines_of(self.protocol.server_state) + _lines(headers)
         last = b"" if self.keep_alive else b"connection: close\r\n"
         return b"%bx-request-id: %b-s%d\r\n%b\r\n%b" % (head, _START, next(_IDS), last, body)
 
@@ -159,27 +171,56 @@ def _lines(headers: Iterable[tuple[bytes, bytes]]) -> bytes:
     return b"".join([b"%b: %b\r\n" % pair for pair in headers])
 
 
-def short_request(protocol: HttpToolsProtocol, lane: Lane, usual: Callable[[Short], None]) -> Short | None:
-    """The request whose head was just read, if it is short by its head: a plain one, with a small body of JSON where
-    its verb has one, and none elsewhere.
+class Head(NamedTuple):
+    """What the headers of a plain request say. `length` is that of its body; `has_json` says that it is stated, and
+    that there is JSON.
     """
-    path, _, query = protocol.url.partition(b"?")
+
+    headers: list[tuple[bytes, bytes]]
+    host: bytes
+    authorization: bytes
+    key: bytes
+    length: int
+    has_json: bool
+
+
+def short_request(
+    protocol: HttpToolsProtocol, lane: Lane, method: bytes, head: Head | None, usual: Callable[[Short], None]
+) -> Short | None:
+    """The request whose head was just read, if it is short by its head: a plain one, with a small body of JSON where
+    its verb has one, and none elsewhere. `head` is what its headers say, where that is known.
+    """
+    url = protocol.url
+    path, _, query = url.partition(b"?")
     parts = path.split(b"/")
-    if not 5 <= len(parts) <= 6 or b"%" in path or b"#" in protocol.url or not path.isascii():
+    if not 5 <= len(parts) <= 6 or b"%" in path or b"#" in url or not path.isascii():
         return None
-    verb = lane.verb(protocol.parser.get_method(), parts)
-    if verb is None or parts[0] or parts[1] != b"v1" or protocol.parser.get_http_version() != "1.1":
+    verb = lane.verb(method, parts)
+    if verb is None or parts[0] or parts[1] != b"v1":
         return None
-    largest = lane.largest if verb.has_body else 0
+    if head is None:
+        head = _plain_head(protocol.headers)
+        if head is None:
+            return None
+    if head.length > lane.largest or not head.has_json if verb.has_body else head.length:
+        return None
+    return Short(
+        protocol, verb, parts[3].decode("ascii"), parts[5].decode("ascii") if len(parts) > 5 else "",
+        query.decode("latin-1"), head, usual,
+    )  # fmt: skip
+
+
+def _plain_head(headers: list[tuple[bytes, bytes]]) -> Head | None:
+    """What headers say, None where one of them changes what the request means."""
     host = authorization = key = b""
-    hosts = lengths = types = keys = 0
-    for name, value in protocol.headers:
+    length = hosts = lengths = types = keys = 0
+    for name, value in headers:
         if name == b"host":
             host, hosts = value, hosts + 1
         elif name == b"content-length":
-            if len(value) > 5 or not value.isdigit() or int(value) > largest:
+            if len(value) > 5 or not value.isdigit():
                 return None
-            lengths += 1
+            length, lengths = int(value), lengths + 1
         elif name == b"content-type":
             if value != b"application/json":
                 return None
@@ -197,9 +238,4 @@ def short_request(protocol: HttpToolsProtocol, lane: Lane, usual: Callable[[Shor
             return None
     if hosts != 1 or lengths > 1 or types > 1 or keys > 1:
         return None
-    if verb.has_body and not lengths == types == 1:
-        return None
-    return Short(
-        protocol, verb, parts[3].decode("ascii"), parts[5].decode("ascii") if len(parts) > 5 else "",
-        query.decode("latin-1"), host, authorization, key.decode("latin-1"), usual,
-    )  # fmt: skip
+    return Head(headers, host, authorization, key, length, lengths == types == 1)

@@ -200,7 +200,11 @@ class Log:
         Raises `LogUnavailable` with everything rolled back.
         """
         written, before = self._chained(entries, time.time() if now is None else now)
-        rows = [(*row, chained) for row, chained in written]
+        rows: list[tuple[Any, ...]] = []
+        size = FRAME
+        for row, chained in written:
+            rows.append((*row, chained))
+            size += len(row.payload)
 
         def write(cursor: Any) -> None:
             self._insert.run(cursor, rows)
@@ -212,9 +216,7 @@ class Log:
                 self._complete.run(cursor, completed)
 
         self._session.transact(write)
-        self._written += FRAME + sum([len(row.payload) for row, _ in written])
-        if answers:
-            self._written += sum([len(one.answer) for one in answers])
+        self._written += size + sum([len(one.answer) for one in answers])
         if rows:
             self._ends_at(self.last_lsn + len(rows), before)
         if rows or answers:
@@ -227,14 +229,19 @@ class Log:
         """
         lsn, before = self.last_lsn, self._last_checksum
         written: list[CopiedRow] = []
-        for n, entry in enumerate(entries, 1):
-            copied = entry if isinstance(entry, CopiedRow) else None
-            row = copied.row if copied is not None else LogRow._make((lsn + n, *entry, created))
-            chained = None if copied is not None and copied.checksum is None else checksum(before, row)
-            if copied is not None and (row.lsn != lsn + n or chained != copied.checksum or (before and not chained)):
-                raise LogUnavailable(f"row {row.lsn} of another log does not follow row {lsn + n - 1} of this one")
+        for entry in entries:
+            lsn += 1
+            if not isinstance(entry, CopiedRow):
+                row = LogRow(lsn, *entry, created)
+                before = checksum(before, row)
+                written.append(CopiedRow(row, before))
+                continue
+            row, stored = entry
+            chained = None if stored is None else checksum(before, row)
+            if row.lsn != lsn or chained != stored or (before and not chained):
+                raise LogUnavailable(f"row {row.lsn} of another log does not follow row {lsn - 1} of this one")
             before = chained or START
-            written.append(CopiedRow(row, chained))
+            written.append(entry)
         return written, before
 
     def sync_end(self) -> None:

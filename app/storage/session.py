@@ -29,7 +29,7 @@ class Session:
 
     def __init__(self, ownership: Ownership, repair: Callable[[Any], None]) -> None:
         self.in_doubt = False
-        self.fence: Callable[[Any], None] = lambda cursor: None
+        self.fence: Callable[[Any], None] | None = None
         self.explain: Callable[[Exception], LogUnavailable | None] = lambda error: None
         self._ownership = ownership
         self._database = ownership.database
@@ -52,21 +52,18 @@ class Session:
         A connection that was lost since the last transaction is replaced, and `write` is then run again.
         """
         with self._one_at_a_time:
-            return self._transact(write)
-
-    def _transact(self, write: Callable[[Any], T]) -> T:
-        self._ownership.check_writable()
-        fresh = self._cursor is None
-        try:
-            return self._once(write)
-        except self._database.errors as error:
-            if fresh or not self._gone(error):
-                self._ownership.on_failure()
+            self._ownership.check_writable()
+            fresh = self._cursor is None
+            try:
+                return self._once(write)
+            except self._database.errors as error:
+                if fresh or not self._gone(error):
+                    self._ownership.on_failure()
+                    raise self._why(error) from error
+            try:
+                return self._once(write)
+            except self._database.errors as error:
                 raise self._why(error) from error
-        try:
-            return self._once(write)
-        except self._database.errors as error:
-            raise self._why(error) from error
 
     def _why(self, error: Exception) -> LogUnavailable:
         return self.explain(error) or LogUnavailable(f"the log cannot be written: {plain(error)}")
@@ -100,7 +97,8 @@ class Session:
         return done
 
     def _write(self, cursor: Any, write: Callable[[Any], T]) -> T:
-        self.fence(cursor)
+        if self.fence is not None:
+            self.fence(cursor)
         done = write(cursor)
         self._commit()
         return done

@@ -63,6 +63,8 @@ class Applier:
         self._catalog = catalog
         self._metrics = metrics
         self._withdraw = withdraw
+        self._uncounted: list[tuple[Pending, float]] = []
+        """Commands that are applied and not counted yet, with the seconds that this took."""
 
     def apply(self, group: list[Pending]) -> None:
         """Apply commands that are in the log now; long ones go on in a task."""
@@ -116,7 +118,7 @@ class Applier:
                 jobs.append(pending.job)
             if len(jobs) > 1:
                 together, job = list(islice(queue.pending, len(jobs))), queue.resource_type.together(jobs)
-        traces = _executing(together)
+        traces = () if tracing.tracer is None else _executing(together)
         while not job.done:
             job.execute(SLICE)
             self._publish(queue, job, traces)
@@ -147,6 +149,7 @@ class Applier:
                 if queue.pending and queue.pending[0] is pending and job.done:
                     queue.pending.popleft()
                     self._finish(pending)
+                self.count()
                 waiting, queue.waiting = queue.waiting, []
                 for fn, future in waiting:
                     _resolve(fn, future)
@@ -217,8 +220,7 @@ class Applier:
                 # It is in the log: a retry finds out whether replicas have it by then.
                 ticket.complete(skeleton.status, filled(skeleton.answer, fields))
         if job.count and pending.queue.resource_type is not None:
-            pending.queue.resource_type.count(self._metrics, pending.queue.resource, job)
-            self._metrics.delivery_seconds.observe(time.perf_counter() - pending.since)
+            self._uncounted.append((pending, time.perf_counter() - pending.since))
         if pending.trace is not None:
             pending.trace.executed(job.last_seq)
         why: Exception | None = not_replicated() if pending.unsynced else None
@@ -234,6 +236,15 @@ class Applier:
             pending.future.set_result(None)
         else:
             pending.future.set_exception(why)
+
+    def count(self) -> None:
+        """Count the commands that were applied since the last time."""
+        uncounted, self._uncounted = self._uncounted, []
+        for pending, seconds in uncounted:
+            queue = pending.queue
+            assert queue.resource_type is not None, "marks are not counted"
+            queue.resource_type.count(self._metrics, queue.resource, pending.job)
+            self._metrics.delivery_seconds.observe(seconds)
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
         """Run a task that is waited for at the end."""

@@ -275,6 +275,8 @@ class Answers:
 
     def take_completed(self) -> list[CompletedAnswer]:
         """The stored responses to complete with the next write."""
+        if not self._completed:
+            return []
         completed, self._completed = self._completed, {}
         self._bytes_to_complete = 0
         return list(completed.values())

@@ -106,6 +106,8 @@ class Writer:
         self._group: list[Pending] = []
         self._flushing = self._due = self._gathering = False
         self._commit_cost = 0.0
+        self._uncounted: list[tuple[int, int, float]] = []
+        """Commits that are not counted yet: their commands, their rows, and the seconds that they took."""
         self._commit_thread = CommitThread(log_store)
         self._closed = False
         self.closed: str | None = None
@@ -179,7 +181,11 @@ class Writer:
                         entries = await self._encode_in_thread(queue, job)
             finally:
                 self.applier.queued -= 1
-        return await self._applied(self._accept(queue, job, ticket, skeleton, then, accepted, entries, requests))
+        pending = self._accept(queue, job, ticket, skeleton, then, accepted, entries, requests)
+        # As in `_applied`, without another coroutine: this is what most writes are.
+        turns.pass_on()
+        await pending.future
+        return job
 
     async def submit_each(self, resource: str, submissions: Iterable[Submission], reader: Any = None) -> list[Any]:
         """Check, log and apply short commands of a resource in order, each as `submit` does, and all by one commit.
@@ -439,7 +445,7 @@ class Writer:
             raise already_failed(queue)
         if self._closed:
             raise Busy("the service is shutting down")
-        if self.queued >= self._max_queue:
+        if self.applier.queued >= self._max_queue:
             raise Busy("too many writes are waiting")
         return queue
 
@@ -548,9 +554,24 @@ class Writer:
         self._gathering = True
 
     def log_gathered(self) -> None:
-        """Log what is accepted, and apply it, unless the log is being written: then that is done afterwards."""
+        """Log what is accepted, and apply it, unless the log is being written: then that is done afterwards. It is left
+        to the caller to call `count`, who answers before that.
+        """
         self._gathering = False
-        self._flush_due()
+        if self._due:
+            self._flush()
+
+    def count(self) -> None:
+        """Count what was logged and applied since the last time, and see to it that the write-ahead log stays short."""
+        uncounted, self._uncounted = self._uncounted, []
+        for commands, rows, seconds in uncounted:
+            self._metrics.group_size.observe(commands)
+            self._metrics.commit_seconds.observe(seconds)
+            if rows <= 64:
+                self._commit_cost += 0.05 * (seconds - self._commit_cost)
+        if uncounted and self._commit_thread.due:
+            self.applier.spawn(self._commit_thread.checkpoint())
+        self.applier.count()
 
     def _schedule(self) -> None:
         if not self._flushing:
@@ -561,6 +582,7 @@ class Writer:
     def _flush_due(self) -> None:
         if self._due:
             self._flush()
+            self.count()
 
     def _flush(self) -> None:
         """Log the group, here or, where that takes long, in the commit thread."""
@@ -581,7 +603,6 @@ class Writer:
             self._fail(group, LogUnavailable(f"the log cannot be written: {type(error).__name__}"))
             raise
         else:
-            self._committed()
             self.applier.apply(group)
         finally:
             self._flushing = False
@@ -597,18 +618,13 @@ class Writer:
             self._fail(group, LogUnavailable(f"the log cannot be written: {type(error).__name__}"))
             raise
         else:
-            self._committed()
             await self._sync(group)
             self.applier.apply(group)
         finally:
             self._flushing = False
             if self._group:
                 self._schedule()
-
-    def _committed(self) -> None:
-        """A group is in the log: see to it that the write-ahead log stays short."""
-        if self._commit_thread.due:
-            self.applier.spawn(self._commit_thread.checkpoint())
+            self.count()
 
     async def _sync(self, group: list[Pending]) -> None:
         """Wait until enough replicas have a group that was logged; mark it where they have not in time."""
@@ -625,12 +641,13 @@ class Writer:
         now = clock.now()
         for pending in group:
             job = pending.job
-            if isinstance(job, Mark) and not isinstance(job, Note):
-                job.lsn = self._log.last_lsn + len(entries)
-            if isinstance(job, UndoMark):
-                entries += undoing_all(job.queue, job.last_seq)
-                kept = [each.kept for one in job.queue.undone for each in one.receipts]
-                forgotten += [(one.scope, one.key) for one in kept]
+            if isinstance(job, Mark):
+                if not isinstance(job, Note):
+                    job.lsn = self._log.last_lsn + len(entries)
+                if isinstance(job, UndoMark):
+                    entries += undoing_all(job.queue, job.last_seq)
+                    kept = [each.kept for one in job.queue.undone for each in one.receipts]
+                    forgotten += [(one.scope, one.key) for one in kept]
             pending.lsn = self._log.last_lsn + len(entries) + 1 if pending.entries else 0
             entries += pending.entries
             answers += pending.answers
@@ -648,15 +665,11 @@ class Writer:
         except LogUnavailable:
             self.answers.give_back(completed)
             raise
-        spent = time.perf_counter() - began
-        self._metrics.group_size.observe(len(group))
-        self._metrics.commit_seconds.observe(spent)
+        self._uncounted.append((len(group), len(entries), time.perf_counter() - began))
         if tracing.tracer is not None:
             for pending in group:
                 if pending.trace is not None:
                     pending.trace.committed(began, len(group))
-        if len(entries) <= 64:
-            self._commit_cost += 0.05 * (spent - self._commit_cost)
 
     def _fail(self, group: list[Pending], error: LogUnavailable) -> None:
         """The group is not in the log: cancel it and all that was accepted after it, newest first."""

@@ -28,10 +28,10 @@ STEPS = {
     "commit": "commit, with its flush to disk",
     "committed": "end of the log noted, queue",
     "paint": "painted",
-    "painted": "published, counted",
+    "painted": "published",
     "applied": "back to the group",
     "outcomes": "answer as text",
-    "answer": "written to the connection, counted",
+    "answer": "written to the connection",
 }
 """What begins at each mark and ends at the next one, in order."""
 

@@ -101,8 +101,11 @@ class RowPool:
         reused = self._free[max(0, len(self._free) - n) :][::-1]
         del self._free[len(self._free) - len(reused) :]
         fresh = n - len(reused)
+        rows = np.array(reused, np.int32)
+        if not fresh:
+            return rows
         self.high += fresh
-        return np.append(np.array(reused, np.int32), np.arange(self.high - fresh, self.high, dtype=np.int32))
+        return np.append(rows, np.arange(self.high - fresh, self.high, dtype=np.int32))
 
     def give(self, rows: list[int]) -> None:
         """Return rows."""

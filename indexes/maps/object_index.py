@@ -96,7 +96,10 @@ class PlaceIndex:
     @property
     def churn(self) -> float:
         """The delta and the tombstones as a share of the live objects: what there is to gain by a new base."""
-        return (self.delta + int(self.view.size[TOMBSTONES])) / max(1, len(self))
+        # Asked about each command: the numbers are read once.
+        size = self.view.size.tolist()
+        delta, dead = size[DELTA], size[TOMBSTONES]
+        return float((delta + dead) / max(1, len(self.tree.slot) - dead + delta))
 
     def __contains__(self, slot: int) -> bool:
         return 0 <= slot < len(self.view.at) and self.view.at[slot] != ABSENT

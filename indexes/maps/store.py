@@ -79,7 +79,7 @@ class MapStore(SubscriptionStore[QueryState]):
         what the index has of all of them afterwards."""
         table, live = self.table, self.standing.live
         # Copies, in the order that kernels take.
-        points, statics = np.array(points, np.float64, order="C"), np.array(values, np.float64, order="C")
+        points, statics = points.copy(), values.copy()
         if live is None:
             table.note(slots[table.index.change(slots, table.signs, points, statics)])
             return [], points, statics

@@ -542,6 +542,38 @@ def test_what_is_gathered_is_one_commit_when_it_is_said(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
+def test_what_is_gathered_is_counted_when_it_is_said_and_all_else_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story(writer: Writer) -> None:
+        def counted() -> tuple[int, int, int]:
+            """Commits, commands that were applied, and single changes."""
+            text = writer._metrics.render().decode()
+            found = {name: int(float(value)) for name, value in re.findall(r"^rankcast_(\S+) (\S+)$", text, re.M)}
+            changes = [value for name, value in found.items() if name.startswith("changes_total")]
+            return found["commit_seconds_count"], found["delivery_seconds_count"], sum(changes)
+
+        await writer.put("boards/a", CONFIG)
+        await writer.submit("boards/a", upsert(("o", 1.0, 2.0)))
+        assert counted() == (2, 2, 2)
+        writer.gather()
+        waiting = asyncio.create_task(writer.submit("boards/a", upsert(("o", 1.0, 2.0), ("p", 1.0, 2.0))))
+        await asyncio.sleep(0)
+        writer.log_gathered()
+        assert (await waiting).done
+        assert counted() == (2, 2, 2)
+        writer.count()
+        writer.count()
+        assert counted() == (3, 3, 4)
+        # In the threads of commits and of long work.
+        monkeypatch.setattr("app.write_path.writer.SLOW_COMMIT", -1.0)
+        monkeypatch.setattr("app.write_path.applying.INLINE", -1.0)
+        await writer.submit("boards/a", upsert(("o", 2.0, 2.0)))
+        assert counted() == (4, 4, 5)
+
+    run(tmp_path, story)
+
+
 def test_work_in_the_commit_thread_ends_although_nobody_waits_for_it(tmp_path: Path) -> None:
     async def story(writer: Writer) -> None:
         go = threading.Event()

@@ -102,7 +102,7 @@ def subscription_edits(context: RelayContext, routes: RelaySubscriptionRoutes) -
 
 def _command(items: Sequence[Edit], attributes: int) -> EditSubscriptions:
     """All of them as one command; of what ends only the id counts."""
-    n, op, anywhere = len(items), np.full(len(items), SUBSCRIBE, np.uint8), [-np.inf, np.inf] * attributes
+    n, ops, anywhere = len(items), [SUBSCRIBE] * len(items), [-np.inf, np.inf] * attributes
     ids: list[str] = []
     ends: list[float] = []
     links: list[str | None] = []
@@ -110,7 +110,7 @@ def _command(items: Sequence[Edit], attributes: int) -> EditSubscriptions:
     for at, (_, id, made) in enumerate(items):
         ids.append(id)
         if made is None:
-            op[at] = UNSUBSCRIBE
+            ops[at] = UNSUBSCRIBE
             ends += anywhere
             links.append(None)
         else:
@@ -119,7 +119,7 @@ def _command(items: Sequence[Edit], attributes: int) -> EditSubscriptions:
             if made.ttl:
                 ttl[at] = made.ttl
     lo, hi = np.array(ends[0::2]).reshape(n, attributes), np.array(ends[1::2]).reshape(n, attributes)
-    return EditSubscriptions(op, ids, lo, hi, links if any(links) else None, ttl)
+    return EditSubscriptions(np.array(ops, np.uint8), ids, lo, hi, links if any(links) else None, ttl)
 
 
 def _ended(id: str, seq: int, decided: str, fields: dict[str, Any]) -> Answer:

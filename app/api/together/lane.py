@@ -41,8 +41,10 @@ Member: TypeAlias = tuple[ShortRequest, Any, str]
 
 class Group:
     """The requests about a resource that came in one turn, with what they say and who sent them. `turn` is theirs on
-    the sockets that some of them came on, `keys` are their Idempotency-Keys with the owners of these. `slot` is where
-    the lane has it, `place` the resource. It is `fresh` while what is accepted goes into the same commit."""
+    the sockets that some of them came on, None where all came over HTTP; `keys` are their Idempotency-Keys with the
+    owners of these. `slot` is where the lane has it, `place` the resource. It is `fresh` while what is accepted goes
+    into the same commit.
+    """
 
     __slots__ = ("engine", "fresh", "joined", "keys", "kind", "lead", "members", "place", "slot", "subjects", "turn")
 
@@ -53,7 +55,7 @@ class Group:
         self.members: list[Member] = []
         self.keys: set[tuple[str, str]] = set()
         self.subjects: set[str] = set()
-        self.turn = Turn()
+        self.turn: Turn | None = None
         self.joined: list[Turns] = []
 
     def takes(self, short: ShortRequest, kind: Kind[Any], item: Any, whose: str, subject: str | None) -> bool:
@@ -76,13 +78,16 @@ class Group:
             # The server waits for the task of a request over HTTP.
             self.lead = short
         elif short.turns not in self.joined:
+            if self.turn is None:
+                self.turn = Turn()
             short.turns.join(self.place, self.turn)
             self.joined.append(short.turns)
 
     def leave(self) -> None:
         """Give its turn back."""
-        for each in self.joined:
-            each.leave(self.place, self.turn)
+        if self.turn is not None:
+            for each in self.joined:
+                each.leave(self.place, self.turn)
 
 
 class Lane:
@@ -220,7 +225,7 @@ class Lane:
         """
         self._turn_ends = False
         for group in list(self._groups.values()):
-            if self._groups.get(group.slot) is group and not self._waits(group):
+            if self._groups.get(group.slot) is group and not (self._applying and self._waits(group)):
                 self._begin(group)
         if self._tasks_too and self._begun:
             self._begun[0][0].lead.at_end_of_turn(self._commit)
@@ -238,6 +243,8 @@ class Lane:
                 group.fresh = False
                 if not work.go_on():
                     group.lead.run(work.rest())
+            # Behind the answers: nobody waits for it.
+            self.writer.count()
 
     def _waits(self, group: Group) -> bool:
         """Whether a group stays open until another one of its resource is applied: it could not be committed before,
@@ -249,23 +256,19 @@ class Lane:
         applying = [one for one in found if not one.fresh]
         return bool(applying) and all(group.keys.isdisjoint(one.keys) for one in applying)
 
-    async def _apply(self, group: Group, items: list[Any], tickets: list[Ticket | None]) -> Any:
-        """Carry out the requests of a group, and then begin with what waits for it."""
-        place = group.place
-        applying = self._applying.setdefault(place, [])
-        applying.append(group)
-        try:
-            return await group.kind.apply(place[1], items, tickets)
-        finally:
-            applying.remove(group)
-            if not applying:
-                del self._applying[place]
+    def _applied(self, group: Group) -> None:
+        """A group is no longer on its way: begin with what waits for it."""
+        place, applying = group.place, self._applying[group.place]
+        applying.remove(group)
+        if not applying:
+            del self._applying[place]
+            if self._groups:
                 for waiting in [one for one in self._groups.values() if one.place == place]:
                     self._begin_later(waiting)
 
     def _begin(self, group: Group) -> None:
         """Begin with a group of this turn."""
-        if not group.turn.has_come:
+        if group.turn is not None and not group.turn.has_come:
             # What it waits for begins in a task, before this one does.
             self._tasks_too = True
             self._begin_later(group)
@@ -292,13 +295,19 @@ class Lane:
             tracing.tracer.together([short for short, _, _ in left])
         tickets: list[Ticket | None] = [None] * counted
         try:
-            if group.joined:
+            if group.turn is not None:
                 await group.turn.begin()
             if group.keys:
                 tickets = await self._claim(left)
             items = [item for _, item, _ in left]
+            job: Any = None
             try:
-                job = await self._apply(group, items, tickets) if items else None
+                if items:
+                    self._applying.setdefault(group.place, []).append(group)
+                    try:
+                        job = await group.kind.apply(group.place[1], items, tickets)
+                    finally:
+                        self._applied(group)
             except Exception:
                 self._metrics.requests_open.value -= counted
                 counted = 0

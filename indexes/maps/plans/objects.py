@@ -244,7 +244,10 @@ class ChangePlan(PutPlan):
         engine, command = self.engine, self.command
         if self.silent:
             engine.suspend()
-        rows, points, statics = engine.set_objects(self._known[lo:hi], command.points[lo:hi], command.values[lo:hi])
+        slots, points, statics = self._known, command.points, command.values
+        if hi - lo < self.count:
+            slots, points, statics = slots[lo:hi], points[lo:hi], statics[lo:hi]
+        rows, points, statics = engine.set_objects(slots, points, statics)
         self._changed = tuple(rows)
         self._after.append((points, statics))
 

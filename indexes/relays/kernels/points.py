@@ -76,6 +76,9 @@ def copied(thing: T, arrays: Iterable[NDArray[Any]]) -> T:
 
 def as_points(lo: Floats, hi: Floats) -> Floats:
     """Boxes of shape (n, d) as points of shape (n, 2d); 0 has no sign."""
+    if len(lo) == 1:
+        # A call of the kernel takes longer, the more so where it was not called lately.
+        return np.array([[x for a, b in zip(lo[0].tolist(), hi[0].tolist(), strict=True) for x in (0.0 - a, b + 0.0)]])
     out = np.empty((len(lo), 2 * lo.shape[1]))
     _join(np.ascontiguousarray(lo, np.float64), np.ascontiguousarray(hi, np.float64), out)
     return out

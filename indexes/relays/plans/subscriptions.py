@@ -114,10 +114,11 @@ class ChangePlan(edit_plan.SlicedPlan[RelayStore]):
     def __init__(self, engine: RelayStore, *rest: Any, **named: Any) -> None:
         super().__init__(engine, *rest, **named)
         self._changes = Changes(engine)
+        self._fixed = Cost(self.seconds_a_step * max(1, len(engine.relay.neighbours)), fixed=True)
 
     @property
     def _cost(self) -> Cost:
-        return Cost(self.seconds_a_step * max(1, len(self.engine.relay.neighbours)), fixed=True)
+        return self._fixed
 
     @property
     def _ids(self) -> Names:

@@ -54,8 +54,7 @@ class ObjectReader:
     def read_items(self, items: list[Any]) -> Read[PutObjects]:
         """The objects of bodies that are validated already, one of each; those that are wrong are skipped."""
         if not any("payload" in item for item in items):
-            points, values = self._numbers_of(items)
-            command = PutObjects([item["id"] for item in items], points + 0.0, values + 0.0, skip=True)
+            command = PutObjects([item["id"] for item in items], *self._numbers_of(items), skip=True)
             return Read(command, True, Place("objects"), None, ElementErrors())
         columns = _Columns()
         self._add_items(columns, items)
@@ -87,14 +86,18 @@ class ObjectReader:
         columns.add(pa.array([item["id"] for item in items], pa.string()), points, values)
 
     def _numbers_of(self, items: list[Any]) -> tuple[Float64, Float64]:
-        """The places and values of validated elements, NaN where they have none."""
-        nan = np.nan
-        points = np.array([item.get("location", _NOWHERE) for item in items], np.float64).reshape(-1, 2)
-        values = np.empty((len(items), len(self._names)))
-        given = [item.get("values", _NOTHING) for item in items]
-        for j, name in enumerate(self._names):
-            values[:, j] = [one.get(name, nan) for one in given]
-        return points, values
+        """The places and values of validated elements, NaN where they have none; 0 has no sign."""
+        n, names, nan = len(items), self._names, np.nan
+        numbers: list[float] = []
+        for item in items:
+            numbers += item.get("location", _NOWHERE)
+        for item in items:
+            given = item.get("values", _NOTHING)
+            numbers += [given.get(name, nan) for name in names]
+        # One array for both: most often there is one element, of which each call for an array takes longer than it.
+        both = np.array(numbers, np.float64)
+        both += 0.0
+        return both[: 2 * n].reshape(n, 2), both[2 * n :].reshape(n, len(names))
 
     def _check_columns(self, schema: pa.Schema) -> None:
         check_columns(schema, ("id",), ("x", "y", *self._names, "payload"))
