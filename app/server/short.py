@@ -78,8 +78,7 @@ class Short(CheckedOnce):
         self, protocol: HttpToolsProtocol, verb: Verb, name: str, id: str, query: str, host: bytes,
         authorization: bytes, key: str, usual: Callable[[Short], None],
     ) -> None:  # fmt: skip
-        super().__init__()
-        self.began, self._usual = perf_counter(), usual
+        self.began, self._usual, self._checked = perf_counter(), usual, None
         self.protocol, self.verb = protocol, verb
         self.name, self.id, self.query = name, id, query
         self.host, self.authorization, self.key = host, authorization, key

@@ -29,7 +29,6 @@ from app.storage.log import Log
 from app.streaming import requests
 from app.streaming.frames import Content
 from app.streaming.operations import SocketRequest
-from app.streaming.requests import Answered
 from tests.api.test_socket_requests import BOARD, Asker, socket_of, upsert
 from tests.support.patience import wait_until
 from tests.support.running import Running
@@ -725,15 +724,15 @@ def test_a_request_whose_answer_cannot_be_written_is_answered_all_the_same(
 ) -> None:
     running: Running = start()
     running.client.put("/v1/boards/b", json=BOARD)
-    write = requests._text
+    write = requests._frame
 
-    def written(request: SocketRequest, answered: Answered) -> Content:
-        if request.ref == 1 and answered.status == 201:
+    def written(request: SocketRequest, status: int, *more: Any) -> Content:
+        if request.ref == 1 and status == 201:
             raise OverflowError("not in this form")
-        return write(request, answered)
+        return write(request, status, *more)
 
     with socket_of(running.client) as asker:
-        monkeypatch.setattr(requests, "_text", written)
+        monkeypatch.setattr(requests, "_frame", written)
         asker.socket.send_all([put(asker, f"o{n}", n, n) for n in range(3)])
         statuses = {answer["ref"]: answer["status"] for answer in receive(asker, 3)}
     assert statuses == {0: 201, 1: 500, 2: 500}
