@@ -172,6 +172,7 @@ class Lane:
             group = self._groups[slot] = Group(kind, place, slot, item.engine, short)
             group.add(short, kind, item, caller.id)
         if len(group.members) >= verb.most:
+            self.writer.expect_more()
             self._begin(group)
         return True
 
