@@ -109,7 +109,7 @@ class SocketRequests:
         if (request.body is not None) != verb.has_body:
             return None
         key = ""
-        for name, value in request.headers.items():
+        for name, value in request.headers.items() if request.headers else ():
             if name in _TRACED and value.isascii() and value.isprintable():
                 continue
             if name.lower() != "idempotency-key" or not value or key:
@@ -295,7 +295,6 @@ class ShortOnSocket(CheckedOnce):
     """A short request of a socket: see `app.api.together.kind.ShortRequest`."""
 
     __slots__ = (
-        "_caller",
         "_peer",
         "_raw",
         "_request",
@@ -318,7 +317,6 @@ class ShortOnSocket(CheckedOnce):
         self, requests: SocketRequests, request: SocketRequest, caller: Caller, peer: Peer,
         verb: Verb, name: str, id: str, query: str, key: str,
     ) -> None:  # fmt: skip
-        super().__init__()
         self.began = perf_counter()
         self._requests, self._request, self._peer, self._raw = requests, request, peer, b""
         self.verb, self.name, self.id, self.query, self.key = verb, name, id, query, key
@@ -326,7 +324,7 @@ class ShortOnSocket(CheckedOnce):
         self.turns: Turns | None = peer.turns
         self.sampling: Sampling | None = None
         self.trace: RequestTrace | None = None
-        self._caller = caller
+        self._checked = None
 
     def headers(self) -> Iterable[tuple[bytes, bytes]]:
         found = self._request.headers
@@ -344,7 +342,7 @@ class ShortOnSocket(CheckedOnce):
         return hash_request(f"{OWN} {self.verb.method}", path, query, self._raw)
 
     def answer(self, status: int, body: bytes) -> None:
-        self._peer.answer_together(self._request, Answered(status, body))
+        self._peer.answer_together(self._request, status, body)
 
     def refuse(self, problem: Problem) -> None:
         try:
@@ -355,14 +353,15 @@ class ShortOnSocket(CheckedOnce):
         self.fail(problem)
 
     def fail(self, problem: Problem) -> None:
-        response = problem.response()
-        self._peer.answer_together(self._request, self._requests.answered(self._request, response))
+        status, body, headers, _ = self._requests.answered(self._request, problem.response())
+        self._peer.answer_together(self._request, status, body, headers)
 
     async def take_usual_way(self) -> None:
         """Have the routes carry it out, within the turn of its group. Returns when it is answered."""
         # Routes may ask for the current task: from here on there is one.
         await asyncio.sleep(0)
-        request, caller, peer = self._request, self._caller, self._peer
+        request, caller, peer = self._request, self.caller, self._peer
+        assert caller is not None, "the socket has settled that"
         work = self._requests.respond(request, caller, peer, ordered=False, sampling=self.sampling)
         await peer.carry_out(request, work)
 

@@ -29,6 +29,17 @@ class Spread:
         self.counts[bisect_left(self._bounds, value)] += 1
         self.total += value
 
+    def add_all(self, values: Sequence[float]) -> None:
+        """Count values, at least one."""
+        bounds = self._bounds
+        first, last = bisect_left(bounds, min(values)), bisect_left(bounds, max(values))
+        if first == last:
+            self.counts[first] += len(values)
+        else:
+            for value in values:
+                self.counts[bisect_left(bounds, value)] += 1
+        self.total += sum(values)
+
     def buckets(self) -> list[tuple[str, float]]:
         """How many are at most as large as each bound says."""
         bounds = (*map(floatToGoString, self._bounds), "+Inf")

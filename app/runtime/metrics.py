@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
@@ -90,12 +90,20 @@ class Metrics:
 
     def observe(self, method: str, route: str, status: int, seconds: float | None) -> None:
         """Count one answered request, and if `seconds` is given how long its first byte took. On the event loop."""
-        found = self.requests.seen.get((method, route, status))
-        if found is None:
-            found = self.requests.add(method, route, status)
+        found = self._answered(method, route, status)
         found.count += 1
         if seconds is not None:
             found.times.add(seconds)
+
+    def observe_all(self, method: str, route: str, status: int, seconds: Sequence[float]) -> None:
+        """Count some answered requests, at least one, each as `observe` does."""
+        found = self._answered(method, route, status)
+        found.count += len(seconds)
+        found.times.add_all(seconds)
+
+    def _answered(self, method: str, route: str, status: int) -> _Answered:
+        found = self.requests.seen.get((method, route, status))
+        return self.requests.add(method, route, status) if found is None else found
 
     def applied(self, resource: str, command: str, changes: int, tiles: int = 0) -> None:
         """Count what one command did to a resource."""

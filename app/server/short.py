@@ -80,9 +80,7 @@ class Short(CheckedOnce):
         self, protocol: HttpToolsProtocol, verb: Verb, name: str, id: str, query: str, head: Head,
         usual: Callable[[Short], None],
     ) -> None:  # fmt: skip
-        # As its class does, without the call.
-        self._checked = None
-        self.began, self._usual = perf_counter(), usual
+        self.began, self._usual, self._checked = perf_counter(), usual, None
         self.protocol, self.verb = protocol, verb
         self.name, self.id, self.query, self.url = name, id, query, protocol.url
         self.head = head

@@ -26,7 +26,7 @@ except ImportError:
 
 from app.api.problems import Problem
 from app.server.limits import Unread, limits_of, refusal
-from app.streaming.frames import BINARY, TEXT, Content, head_of
+from app.streaming.frames import BINARY, TEXT, TEXT_HEADS, Content, head_of
 from app.streaming.websocket import FRAMES, LARGEST, READ, WRITE
 
 LARGEST_MESSAGE = 1 << 20
@@ -34,6 +34,9 @@ LARGEST_MESSAGE = 1 << 20
 
 LARGEST_FRAMED = 0xFFFF
 """Bytes of a message that is put into a frame here; larger ones are left to the parser."""
+
+LARGEST_WRITTEN = 4 << 20
+"""Bytes of messages that are written in one piece, each in a frame of its own."""
 
 MASKED = 0x80
 
@@ -237,16 +240,18 @@ class SocketProtocol(WebSocketsSansIOProtocol):
         )
 
     def _write_now(self, messages: Sequence[Content]) -> bool:
-        """Write messages in one piece; false where they have to wait, or one is too large for that."""
+        """Write messages in one piece; false where they have to wait, or are too large for that."""
         if not self._writes_now():
             return False
         pieces: list[bytes] = []
+        heads, many, room = TEXT_HEADS, len(TEXT_HEADS), LARGEST_WRITTEN
         for message in messages:
-            kind, parts = _parts(message)
+            kind, parts = (TEXT, message) if type(message) is tuple else _parts(message)
             size = sum(map(len, parts))
-            if size > LARGEST_FRAMED:
+            room -= size
+            if room < 0:
                 return False
-            pieces.append(head_of(kind, size))
+            pieces.append(heads[size] if size < many and kind == TEXT else head_of(kind, size))
             pieces += parts
         self.transport.write(b"".join(pieces))
         return True

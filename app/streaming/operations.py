@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 from app.errors import FieldError, Invalid, Malformed, ServiceError, TooLarge
 from app.streaming.frames import encode_json, is_ref, read_packed, read_text
@@ -36,23 +36,26 @@ _KINDS: dict[str, tuple[tuple[type, ...], str]] = {
 _STRING = (str,), "must be a string"
 _REQUEST_FIELDS = frozenset({"op", *NEEDED[REQUEST], *_OPTIONAL[REQUEST]})
 
+_NO_HEADERS: dict[str, str] = {}
+
 Ref: TypeAlias = int | float | str
 
 
-class SocketRequest(NamedTuple):
+class SocketRequest:
     """A request of the API over a socket, which its client calls `ref`.
 
     `body` is a value of JSON, None where there is none. What is `packed` came as MessagePack, and is answered so.
     `size` is that of its frame, in bytes or characters.
     """
 
-    ref: Ref
-    method: str
-    path: str
-    headers: dict[str, str]
-    body: Any
-    packed: bool
-    size: int = 0
+    __slots__ = ("body", "headers", "method", "packed", "path", "ref", "size")
+
+    def __init__(
+        self, ref: Ref, method: str, path: str, headers: dict[str, str] | None, body: Any, packed: bool, size: int
+    ) -> None:
+        self.ref, self.method, self.path = ref, method, path
+        self.headers, self.body = headers or _NO_HEADERS, body
+        self.packed, self.size = packed, size
 
     @property
     def long(self) -> bool:
@@ -121,11 +124,12 @@ def _request(read: dict[str, Any], packed: bool, size: int) -> SocketRequest:
     if (
         type(method) is str
         and type(path) is str
-        and is_ref(ref)
-        and read.keys() <= _REQUEST_FIELDS
+        and (type(ref) is int or is_ref(ref))
+        # These are there, and so is the operation.
+        and len(read) == len(NEEDED[REQUEST]) + 1 + ("headers" in read) + ("body" in read)
         and (headers is None or _are_headers(headers))
     ):
-        return SocketRequest(ref, method, path, headers or {}, get("body"), packed, size)  # type: ignore[arg-type]
+        return SocketRequest(ref, method, path, headers, get("body"), packed, size)  # type: ignore[arg-type]
     known = _nothing_known(packed)
     known["op"] = REQUEST
     errors = []

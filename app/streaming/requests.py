@@ -50,7 +50,9 @@ class Peer(Protocol):
     async def leave(self) -> None:
         """Return when the peer has gone."""
 
-    def answer_together(self, request: SocketRequest, answered: Answered) -> None:
+    def answer_together(
+        self, request: SocketRequest, status: int, body: bytes, headers: Mapping[str, str] | None = None
+    ) -> None:
         """Send the answer to a request that was taken for a group, with those of others that are answered now."""
 
     async def carry_out(self, request: SocketRequest, work: Coroutine[Any, Any, Answered]) -> None:
@@ -121,11 +123,13 @@ class Requests:
         tasks.add(task)
         task.add_done_callback(tasks.discard)
 
-    def answer_together(self, request: SocketRequest, answered: Answered) -> None:
+    def answer_together(
+        self, request: SocketRequest, status: int, body: bytes, headers: Mapping[str, str] | None = None
+    ) -> None:
         """Send the answer to a request that was taken for a group, with those of others that are answered now."""
         if not self._together:
             asyncio.get_running_loop().call_soon(self._send_together)
-        self._together.append(_packed(request, answered) if request.packed else _text(request, answered))
+        self._together.append(_frame(request, status, body, headers))
         self._end_grouped()
 
     def _send_together(self) -> None:
@@ -171,39 +175,37 @@ class Requests:
 
     async def _run(self, request: SocketRequest, work: Coroutine[Any, Any, Answered]) -> None:
         try:
-            answered = await work
-            if answered.rest is None:
-                if request.packed and len(answered.body) > INLINE:
-                    self._answer([await asyncio.to_thread(_packed, request, answered)])
+            status, body, headers, rest = answered = await work
+            if rest is None:
+                if request.packed and len(body) > INLINE:
+                    self._answer([await asyncio.to_thread(_frame, request, status, body, headers)])
                 else:
                     self._send(request, answered)
                 return
             async with self._one_long:
                 await self._drained()
-                whole = await answered.rest()
-                self._answer([await asyncio.to_thread(_packed if request.packed else _text, request, whole)])
+                status, body, headers, _ = await rest()
+                self._answer([await asyncio.to_thread(_frame, request, status, body, headers)])
         except Exception:
             log.exception("a request over a socket failed")
             self.refuse(request, Internal("the request failed; the service's log says why"))
 
     def _send(self, request: SocketRequest, answered: Answered) -> None:
-        self._answer([_packed(request, answered) if request.packed else _text(request, answered)])
+        status, body, headers, _ = answered
+        self._answer([_frame(request, status, body, headers)])
 
 
-def _text(request: SocketRequest, answered: Answered) -> Content:
-    """An answer as a text frame, whose body is not looked at."""
-    status, body, headers, _ = answered
+def _frame(request: SocketRequest, status: int, body: bytes, headers: Mapping[str, str] | None) -> Content:
+    """An answer as a frame of the kind in which its request came."""
     ref = request.ref
+    if request.packed:
+        # A map whose last value is packed apart.
+        found = {"event": "response", "ref": ref, "status": status}
+        packed = pack({**found, **({"headers": dict(headers)} if headers else {}), "body": None})
+        return packed[:-1] + pack_json(body or b"null")
+    # The body of a text frame is not looked at.
     if type(ref) is int and not headers:
         return b'{"event":"response","ref":%d,"status":%d,"body":' % (ref, status), body or b"null", b"}"
     more = f',"headers":{encode_json(dict(headers))}' if headers else ""
     begin = f'{{"event":"response","ref":{encode_json(ref)},"status":{status}{more},"body":'
     return begin.encode(), body or b"null", b"}"
-
-
-def _packed(request: SocketRequest, answered: Answered) -> bytes:
-    """An answer as a binary frame: a map whose last value is packed apart."""
-    status, body, headers, _ = answered
-    found = {"event": "response", "ref": request.ref, "status": status}
-    begin = pack({**found, **({"headers": dict(headers)} if headers else {}), "body": None})
-    return begin[:-1] + pack_json(body or b"null")

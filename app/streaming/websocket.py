@@ -313,7 +313,7 @@ class Socket(Connection):
                     work = self._take(received.get("text") or received.get("bytes") or "")
                     if work is not None:
                         await work
-                    while self._answers.waiting >= MOST_ANSWERS or self._full:
+                    while self.queue and self._full:
                         await self._drained()
                 if not some:
                     some.extend(self._read_more())
@@ -325,8 +325,9 @@ class Socket(Connection):
 
     @property
     def _full(self) -> bool:
-        """Whether more bytes wait for the peer than it may have waiting and go on sending."""
-        return bool(self.queue) and (self.begun > MOST_BEGUN or self._answers.nbytes > MOST_ANSWER_BYTES)
+        """Whether more waits in the queue for the peer than it may have waiting and go on sending."""
+        answers = self._answers
+        return self.begun > MOST_BEGUN or answers.waiting >= MOST_ANSWERS or answers.nbytes > MOST_ANSWER_BYTES
 
     async def _drained(self) -> None:
         """Wait until the queue is empty."""

@@ -28,6 +28,10 @@ T = TypeVar("T")
 INLINE = 0.002
 """Seconds of work up to which a command is applied on the event loop itself."""
 
+OVERLAPPED = 0.0003
+"""The same of a command that `overlaps` with other work of the loop. To change threads, and to wait for the
+interpreter's lock that both want, takes a tenth of a millisecond and more."""
+
 SLICE, STRETCHED = 0.005, 4
 """Seconds of kernel work between two publishing steps, and up to how many times as much while no read waits for one: a
 busy loop is late for each step."""
@@ -97,7 +101,7 @@ class Applier:
         until = time.perf_counter() + TURN
         try:
             while queue.pending:
-                if queue.pending[0].job.work > INLINE or time.perf_counter() > until:
+                if _is_long(queue.pending[0]) or time.perf_counter() > until:
                     queue.running = True
                     self.spawn(self._run_in_slices(queue))
                     return
@@ -134,7 +138,7 @@ class Applier:
             while queue.pending and not self.repair.abandoning:
                 pending = queue.pending[0]
                 job = pending.job
-                if job.work > INLINE:
+                if _is_long(pending):
                     traces, began = _executing((pending,)), time.perf_counter()
                     await loop.run_in_executor(self.kernels, job.execute, budget)
                     self._metrics.slice_seconds.observe(time.perf_counter() - began)
@@ -260,6 +264,11 @@ def not_replicated() -> NotReplicated:
         "its Idempotency-Key finds out",
         retry_after=1,
     )
+
+
+def _is_long(pending: Pending) -> bool:
+    """Whether a command is executed in the kernel thread."""
+    return pending.job.work > (OVERLAPPED if pending.overlaps else INLINE)
 
 
 def _executing(commands: Iterable[Pending]) -> Sequence[tracing.CommandTrace]:

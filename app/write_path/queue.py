@@ -48,12 +48,14 @@ class Pending:
     """An accepted command that is not applied yet.
 
     Its rows of the log, of which `lsn` is the first once they are written, and its responses that are stored, whose row
-    is not known yet; copied rows have their `answers` as they are. `unsynced`: too few replicas have it. `since` is
-    when it was accepted, by `time.perf_counter`; `trace` are its spans, where its request is traced.
+    is not known yet; copied rows have their `answers` as they are. `unsynced`: too few replicas have it. `overlaps`:
+    the event loop has other requests to read and to answer while it is executed. `since` is when it was accepted, by
+    `time.perf_counter`; `trace` are its spans, where its request is traced.
     """
 
     __slots__ = (
-        "answers", "entries", "future", "job", "lsn", "queue", "receipts", "since", "then", "trace", "unsynced",
+        "answers", "entries", "future", "job", "lsn", "overlaps", "queue", "receipts", "since", "then", "trace",
+        "unsynced",
     )  # fmt: skip
 
     def __init__(
@@ -72,7 +74,7 @@ class Pending:
         self.receipts = receipts
         self.then = then
         self.answers = answers
-        self.unsynced = False
+        self.unsynced = self.overlaps = False
         self.since = time.perf_counter()
         self.trace = None if tracing.tracer is None else tracing.tracer.command(queue.resource)
         self.future: asyncio.Future[None] = asyncio.get_running_loop().create_future()

@@ -36,8 +36,9 @@ class Resources(Generic[EngineT, ConfigT]):
 
     def latest(self, name: str) -> EngineT:
         """The engine for the next command. Raises Refused (missing), and as `get`."""
-        self._writer.check(self.prefix + name)
-        found: EngineT = self._catalog.latest(self.prefix + name)
+        resource = self.prefix + name
+        self._writer.check(resource)
+        found: EngineT = self._catalog.latest(resource)
         return found
 
     def names(self) -> list[str]:

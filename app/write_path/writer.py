@@ -104,7 +104,7 @@ class Writer:
         self._max_queue = max_queue
         self._queues: dict[str, ResourceQueue] = {}
         self._group: list[Pending] = []
-        self._flushing = self._due = self._gathering = False
+        self._flushing = self._due = self._gathering = self._overlaps = False
         self._commit_cost = 0.0
         self._uncounted: list[tuple[int, int, float]] = []
         """Commits that are not counted yet: their commands, their rows, and the seconds that they took."""
@@ -539,6 +539,7 @@ class Writer:
             job.cancel()
             raise
         pending = Pending(queue, job, entries, receipts, then)
+        pending.overlaps = self._overlaps
         self.applier.queued += 1
         self._group.append(pending)
         self._schedule()
@@ -553,11 +554,17 @@ class Writer:
         """Log what is accepted from now on when `log_gathered` is called, which is to be in this turn of the loop."""
         self._gathering = True
 
+    def expect_more(self) -> None:
+        """Note that more requests have come in this turn than one command takes: while what is accepted from now on in
+        it is executed, the event loop has others to read and to answer.
+        """
+        self._overlaps = True
+
     def log_gathered(self) -> None:
         """Log what is accepted, and apply it, unless the log is being written: then that is done afterwards. It is left
         to the caller to call `count`, who answers before that.
         """
-        self._gathering = False
+        self._gathering = self._overlaps = False
         if self._due:
             self._flush()
 

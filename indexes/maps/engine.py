@@ -170,7 +170,7 @@ class MapEngine(MapStore, SubscriptionEngine[QueryState]):
                 else:
                     keep.append(i)
                     long |= isinstance(before.question, Skyline)
-                    after = before._replace(location=(x + 0.0, y + 0.0))
+                    after = QueryState(before.question, (x + 0.0, y + 0.0), before.ttl)
                     self.pending.put(self._owner, key, PendingSubscription(None, after), undo)
                 if i % (STRIDE // 8) == STRIDE // 8 - 1:
                     yield None

@@ -6,6 +6,7 @@ import asyncio
 import json
 import shutil
 import sys
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from random import Random
@@ -18,6 +19,7 @@ from hypothesis import strategies as st
 
 from app.api.boards.models import validators
 from app.api.boards.together import ObjectChanges
+from app.api.feeds.together import MOST
 from app.api.relays import together_notifications
 from app.api.relays.together_notifications import Notifications
 from app.api.socket_requests import SocketRequests
@@ -29,7 +31,8 @@ from app.storage.log import Log
 from app.streaming import requests
 from app.streaming.frames import Content
 from app.streaming.operations import SocketRequest
-from app.streaming.requests import Answered
+from app.write_path import applying
+from indexes.feeds.plans.posts import PostPlan
 from tests.api.test_socket_requests import BOARD, Asker, socket_of, upsert
 from tests.support.patience import wait_until
 from tests.support.running import Running
@@ -111,6 +114,30 @@ def test_a_group_that_waits_for_nothing_takes_no_task(start: Start, monkeypatch:
         assert running.client.put(f"/v1/boards/b/objects/o{n}", json={"values": {"x": n, "y": n}}).status_code == 201
     assert running.client.delete("/v1/boards/b/objects/o1").status_code == 200
     assert not made
+
+
+def test_a_full_group_is_executed_while_more_is_read(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So is what came behind it. One that the end of its turn closes is executed there and then: the event loop has
+    nothing else to do.
+    """
+    running: Running = start()
+    running.client.put("/v1/feeds/f", json={"window": 500, "bounds": [-100, -100, 100, 100]})
+    monkeypatch.setattr(applying, "OVERLAPPED", -1.0)
+    monkeypatch.setattr(applying, "INLINE", 60.0)
+    execute, executed = PostPlan.execute, dict[int, tuple[int, bool]]()
+
+    def noted(self: PostPlan, budget: float) -> None:
+        executed[self.first_seq] = self.count, threading.current_thread().name.startswith("kernel")
+        execute(self, budget)
+
+    monkeypatch.setattr(PostPlan, "execute", noted)
+    with socket_of(running.client) as asker:
+        for count in (MOST - 1, 2 * MOST, MOST + 1, 1):
+            posts = [{"id": f"p{count}x{n}", "keywords": ["a"], "location": [n % 90, 0]} for n in range(count)]
+            asker.socket.send_all([asker.frame("POST", "/v1/feeds/f/posts", {"posts": [post]}) for post in posts])
+            assert [answer["status"] for answer in receive(asker, count)] == [201] * count
+    found = list(executed.values())
+    assert found == [(MOST - 1, False), (MOST, True), (MOST, True), (MOST, True), (1, True), (1, False)]
 
 
 def test_what_comes_while_others_are_applied_is_one_row_but_for_keys_in_progress(
@@ -269,8 +296,14 @@ def draw_listed(draw: Random, asker: Asker, path: str, name: str, element: dict[
     return {**asker.frame("POST", path + query, body), "headers": headers}
 
 
+@pytest.mark.parametrize("overlapped", [False, True])
 @pytest.mark.parametrize("packed", [False, True])
-def test_posts_are_answered_as_the_usual_way(ways: Ways, packed: bool) -> None:
+def test_posts_are_answered_as_the_usual_way(
+    ways: Ways, monkeypatch: pytest.MonkeyPatch, packed: bool, overlapped: bool
+) -> None:
+    """Also where groups that are full are executed while the next one is read."""
+    if overlapped:
+        monkeypatch.setattr(applying, "OVERLAPPED", -1.0)
     draw, none = Random(4), Asker(None)  # type: ignore[arg-type]
 
     def request() -> dict[str, Any]:
@@ -725,15 +758,15 @@ def test_a_request_whose_answer_cannot_be_written_is_answered_all_the_same(
 ) -> None:
     running: Running = start()
     running.client.put("/v1/boards/b", json=BOARD)
-    write = requests._text
+    write = requests._frame
 
-    def written(request: SocketRequest, answered: Answered) -> Content:
-        if request.ref == 1 and answered.status == 201:
+    def written(request: SocketRequest, status: int, *more: Any) -> Content:
+        if request.ref == 1 and status == 201:
             raise OverflowError("not in this form")
-        return write(request, answered)
+        return write(request, status, *more)
 
     with socket_of(running.client) as asker:
-        monkeypatch.setattr(requests, "_text", written)
+        monkeypatch.setattr(requests, "_frame", written)
         asker.socket.send_all([put(asker, f"o{n}", n, n) for n in range(3)])
         statuses = {answer["ref"]: answer["status"] for answer in receive(asker, 3)}
     assert statuses == {0: 201, 1: 500, 2: 500}

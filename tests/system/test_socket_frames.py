@@ -13,6 +13,7 @@ import httpx
 import pytest
 import websockets
 
+from app.server.websocket import LARGEST_WRITTEN
 from tests.support.live import LiveService, StartService
 from tests.support.patience import PATIENCE
 
@@ -204,3 +205,7 @@ def test_answers_to_a_group_have_frames_of_their_size(service: LiveService) -> N
         assert [answers[ref]["status"] for ref in refs] == [200] * len(prices)
         found = [answers[ref]["body"]["results"][0]["subscriptions"] for ref in refs]
         assert found == [ids[: price + 1] for price in prices]
+    asked = {"op": "request", "method": "POST", "path": path, "body": {"notifications": [{"values": {"price": most}}]}}
+    many = 1 + LARGEST_WRITTEN // len(json.dumps(ids))
+    raw.connection.sendall(b"".join(frame(json.dumps({**asked, "ref": ref}).encode()) for ref in range(many)))
+    assert raw.refs(many) == list(range(many)), "together they are larger than what is written in one piece"

@@ -38,6 +38,10 @@ _OPS = {"upsert": UPSERT, "update": UPDATE, "delete": DELETE}
 _ONE_OF_MANY = -1
 """The op of a verb whose requests have a list of events."""
 
+AT_ONCE = 4_000
+"""Tiles of a group up to which they are written in one go: a millisecond or two. By the event it would be as long, and
+the others of the event loop would wait for all of it too."""
+
 _NOTHING: dict[str, float] = {}
 _CUT = b',"truncated":true'
 _EVENTS = Place("events")
@@ -237,7 +241,7 @@ class _Tiles:
         It saves the answers of a group what a call costs that writes only a few.
         """
         kept, counts = self._kept, self._counts
-        if sum([len(rows.id) for rows in kept]) > INLINE or sum(map(tiles_size, kept)) > min(PIECE, self._most):
+        if sum([len(rows.id) for rows in kept]) > AT_ONCE or sum(map(tiles_size, kept)) > min(PIECE, self._most):
             return None
         found: dict[int, bytes] = {}
         for rows in kept:

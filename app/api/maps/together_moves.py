@@ -39,7 +39,7 @@ class ClientMoves(OfSubscription):
         id = request.id
         engine, readers = self.addressed(request, caller)
         body: dict[str, Any] = request.checked_body(readers.patch)
-        if body.keys() != {"location"} or engine.latest(id) is None:
+        if body.keys() != {"location"} or not engine.will_exist(id):
             raise Elsewhere
         x, y = body["location"]
         return ClientMove(engine, id, (x, y))
@@ -65,8 +65,9 @@ class ClientMoves(OfSubscription):
             reader=items[0].engine,
             requests=requests if any(tickets) else None,
         )
-        for item in items:
-            self.context.service.expiry.touch(resources.prefix + name, item.id)
+        expiry, resource = self.context.service.expiry, resources.prefix + name
+        for item in items if len(expiry) else ():
+            expiry.touch(resource, item.id)
         return plan
 
     async def outcomes(self, job: MovePlan, items: Sequence[ClientMove]) -> list[Outcome]:

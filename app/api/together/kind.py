@@ -101,12 +101,11 @@ class ShortRequest(Protocol):
 
 class CheckedOnce(ABC):
     """A short request whose body is checked once, however many kinds read it by one validator. They leave it as it is
-    where they do not take the request."""
+    where they do not take the request. `_checked` is None at first."""
 
     __slots__ = ("_checked",)
 
-    def __init__(self) -> None:
-        self._checked: tuple[SchemaValidator, Any] | None = None
+    _checked: tuple[SchemaValidator, Any] | None
 
     def checked_body(self, validator: SchemaValidator) -> Any:
         """See `ShortRequest`."""

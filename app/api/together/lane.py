@@ -58,30 +58,27 @@ class Group:
         self.turn: Turn | None = None
         self.joined: list[Turns] = []
 
-    def takes(self, short: ShortRequest, kind: Kind[Any], item: Any, whose: str, subject: str | None) -> bool:
-        """Whether a request can be carried out together with those that are here."""
-        return (
-            self.kind is kind
-            and self.engine is item.engine
-            and (not short.key or (whose, short.key) not in self.keys)
-            and (subject is None or subject not in self.subjects)
-        )
-
-    def add(self, short: ShortRequest, item: Any, whose: str, subject: str | None) -> None:
-        """Add a request."""
+    def add(self, short: ShortRequest, kind: Kind[Any], item: Any, whose: str) -> bool:
+        """Add a request; False where it cannot be carried out together with those that are here."""
+        if self.kind is not kind or self.engine is not item.engine:
+            return False
+        subject, key, connection = kind.subject(item), short.key, short.turns
+        if (subject is not None and subject in self.subjects) or (key and (whose, key) in self.keys):
+            return False
         self.members.append((short, item, whose))
-        if short.key:
-            self.keys.add((whose, short.key))
+        if key:
+            self.keys.add((whose, key))
         if subject is not None:
             self.subjects.add(subject)
-        if short.turns is None:
+        if connection is None:
             # The server waits for the task of a request over HTTP.
             self.lead = short
-        elif short.turns not in self.joined:
+        elif connection not in self.joined:
             if self.turn is None:
                 self.turn = Turn()
-            short.turns.join(self.place, self.turn)
-            self.joined.append(short.turns)
+            connection.join(self.place, self.turn)
+            self.joined.append(connection)
+        return True
 
     def leave(self) -> None:
         """Give its turn back."""
@@ -147,13 +144,14 @@ class Lane:
             short.sampling = tracing.tracer.sample(short.verb.method, short.headers())
         if short.key and not KEY.fullmatch(short.key):
             return False
-        kinds = short.verb.kinds
-        try:
-            caller = self._caller(short, kinds[0])
-        except Exception:
-            # Whatever it is, the usual way says what is wrong with it.
-            return False
-        for kind in kinds:
+        verb, caller, connection = short.verb, short.caller, short.turns
+        if caller is None or not self._keyring.open:
+            try:
+                caller = self._admitted(short, verb.kinds[0])
+            except Exception:
+                # Whatever it is, the usual way says what is wrong with it.
+                return False
+        for kind in verb.kinds:
             try:
                 item = kind.read(short, caller)
                 break
@@ -162,30 +160,26 @@ class Lane:
                 continue
         else:
             return False
-        subject = kind.subject(item)
-        place = short.verb.resources, short.name
-        slot = place if short.turns is None else self._slot(place, short.turns)
+        place: tuple[str, str] = verb.resources, short.name
+        slot: Slot = place
         if not self._turn_ends:
             self._turn_ends = True
             self.writer.gather()
             short.at_end_of_turn(self._end_turn)
-        group = self._groups.get(slot)
-        if group is not None and not group.takes(short, kind, item, caller.id, subject):
-            self._begin(group)
-            group = None
-        if group is None:
+        group = self._groups.get(place)
+        if connection is not None and (group is None or connection not in group.joined) and connection.waits(place):
+            # What waits for others of its connection holds up no other one.
+            slot = *place, connection
+            group = self._groups.get(slot)
+        if group is None or not group.add(short, kind, item, caller.id):
+            if group is not None:
+                self._begin(group)
             group = self._groups[slot] = Group(kind, place, slot, item.engine, short)
-        group.add(short, item, caller.id, subject)
-        if len(group.members) >= short.verb.most:
+            group.add(short, kind, item, caller.id)
+        if len(group.members) >= verb.most:
+            self.writer.expect_more()
             self._begin(group)
         return True
-
-    def _slot(self, place: tuple[str, str], connection: Turns) -> Slot:
-        """Where a request of a connection belongs. What waits for others of its connection holds up no other one."""
-        shared = self._groups.get(place)
-        if (shared is None or connection not in shared.joined) and connection.waits(place):
-            return (*place, connection)
-        return place
 
     def begin_before(self, place: tuple[str, ...], connection: Turns) -> None:
         """Begin with what a connection has asked of a resource, since something else comes behind it there."""
@@ -200,12 +194,12 @@ class Lane:
                 else:
                     self._begin_later(group)
 
-    def _caller(self, short: ShortRequest, kind: Kind[Any]) -> Caller:
+    def _admitted(self, short: ShortRequest, kind: Kind[Any]) -> Caller:
+        """Who sent a request, with the right to. Raises whatever makes it take the usual way."""
         keyring, caller = self._keyring, short.caller
         if caller is not None:
-            if not keyring.open:
-                keyring.check(caller)
-                caller.require(kind.need(short.name))
+            keyring.check(caller)
+            caller.require(kind.need(short.name))
             return caller
         if keyring.open:
             if short.host != self._host:
@@ -294,6 +288,7 @@ class Lane:
         if tracing.tracer is not None:
             tracing.tracer.together([short for short, _, _ in left])
         tickets: list[Ticket | None] = [None] * counted
+        answered: dict[tuple[Verb, int], list[float]] = {}
         try:
             if group.turn is not None:
                 await group.turn.begin()
@@ -314,19 +309,19 @@ class Lane:
                 await self._take_usual_way(left, tickets)
                 return
             outcomes = await group.kind.outcomes(job, items) if items else []
-            observe = self._metrics.observe
             for outcome, ticket in zip(outcomes, tickets, strict=True):
                 short, _, _ = left[0]
                 if ticket is not None or not isinstance(outcome, Answer):
                     await self._answer(short, outcome, ticket)
                     left.popleft()
                     continue
-                # As in `_answer`, without the call: this is what most of them are.
-                short.answer(outcome.status, outcome.body)
+                # As in `_answer`, and counted together: this is what most of them are.
+                status = outcome.status
+                short.answer(status, outcome.body)
                 left.popleft()
-                observe(short.verb.method, short.verb.route, outcome.status, perf_counter() - short.began)
+                answered.setdefault((short.verb, status), []).append(short.began)
                 if short.trace is not None:
-                    short.trace.end(short.verb.route, outcome.status)
+                    short.trace.end(short.verb.route, status)
         except asyncio.CancelledError:
             self._fail(left, Problem("not-ready", ENDING))
         except Exception:
@@ -335,6 +330,9 @@ class Lane:
             self._fail(left, Problem("internal", "the request failed; the service's log says why"))
         finally:
             self._metrics.requests_open.value -= counted
+            now = perf_counter()
+            for (verb, status), began in answered.items():
+                self._metrics.observe_all(verb.method, verb.route, status, [now - each for each in began])
             group.leave()
 
     async def _claim(self, left: deque[Member]) -> list[Ticket | None]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import prometheus_client
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry, generate_latest
 
-from app.runtime.counters import Histogram, Level, Tallies
+from app.runtime.counters import Histogram, Level, Spread, Tallies
 
 BOUNDS = (0.5, 1, 2.5, 60)
 VALUES = st.lists(st.one_of(st.sampled_from(BOUNDS), st.floats(0, 100)), max_size=20)
@@ -40,3 +41,17 @@ def test_the_text_is_that_of_the_library(
         tallies.at(p, q).count += n
         their_tallies.labels(p, q).inc(n)
     assert shown(ours) == shown(theirs)
+
+
+@given(VALUES, st.lists(VALUES.filter(bool)))
+def test_values_that_are_counted_together_are_counted_as_one_by_one(some: list[float], more: list[list[float]]) -> None:
+    one_by_one, together = Spread(BOUNDS), Spread(BOUNDS)
+    for spread in (one_by_one, together):
+        for value in some:
+            spread.add(value)
+    for values in more:
+        together.add_all(values)
+        for value in values:
+            one_by_one.add(value)
+    assert together.counts == one_by_one.counts
+    assert together.total == pytest.approx(one_by_one.total)
