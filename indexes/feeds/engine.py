@@ -7,6 +7,7 @@ subscriptions, the seq, time limits, and the pending state.
 
 from __future__ import annotations
 
+import math
 from functools import partial
 from itertools import islice
 
@@ -43,6 +44,9 @@ from indexes.feeds.results import Entry, PostView, SubscriptionView
 from indexes.feeds.store import FeedPlan, FeedStore
 from indexes.feeds.theta import MOST_K
 
+FEW = 512
+"""Posts up to which they are checked in one go where all of them apply."""
+
 FAR = 1e300
 """The greatest absolute value of a coordinate."""
 
@@ -66,6 +70,30 @@ class FeedEngine(FeedStore, SubscriptionEngine[SubscriptionState]):
         return self.posts_kept.oldest_at
 
     # Commands.
+
+    def prepare(self, command: Command, keep: int = 0) -> FeedPlan:
+        if isinstance(command, Post) and self._applies(command):
+            return self._accept_new(command)
+        plan: FeedPlan = super().prepare(command, keep)
+        return plan
+
+    def _applies(self, posts: Post) -> bool:
+        """Whether posts are few, and it is plain that all of them apply. O(words)."""
+        return (
+            len(posts) <= FEW
+            and not posts.keywords.faults(True)
+            # The length of all coordinates together: at least that of each, and no number where one is none.
+            and math.hypot(*posts.points.ravel().tolist()) <= FAR
+            and self.pending_posts.are_new(posts.ids)
+        )
+
+    def _accept_new(self, posts: Post) -> PostPlan:
+        self._owner += 1
+        pending = self.pending_posts
+        undo: PostUndo = []
+        before = pending.before
+        pending.post_new(self._owner, posts.ids, undo)
+        return self._post_plan(posts, undo, before)
 
     def prepare_steps(self, command: Command, keep: int = 0) -> Steps[FeedPlan]:
         self._owner += 1
@@ -112,9 +140,6 @@ class FeedEngine(FeedStore, SubscriptionEngine[SubscriptionState]):
         pending = self.pending_posts
         undo: PostUndo = []
         kept, before = [], pending.before
-        if not faults and len(command) <= STRIDE // 8 and pending.are_new(command.ids):
-            pending.post_new(self._owner, command.ids, undo)
-            return self._post_plan(command, undo, before)
         try:
             if faults and not command.skip:
                 # Ids are checked all the same, so that all faults are reported.

@@ -198,13 +198,13 @@ class FeedIndex:
             v.idf[: len(epoch.df)] = idf_of(epoch.posts, epoch.df)
         # Empty posts, as old as their predecessors, take the numbers of withdrawn ones.
         at = numbers - first
-        x, y, end = np.zeros(n), np.zeros(n), np.zeros(n, np.int64)
+        points, end = np.zeros((n, 2)), np.zeros(n, np.int64)
         time = np.full(n, np.iinfo(np.int64).min)
-        x[at], y[at] = posts.points.T
+        points[at] = posts.points
         time[at] = posts.time
         end[at] = words
         time = np.maximum.accumulate(time)
-        batch = win.Batch(x, y, time, np.cumsum(end), documents.word, documents.weight, np.zeros(n, np.int32))
+        batch = win.Batch(points, time, np.cumsum(end), documents.word, documents.weight, np.zeros(n, np.int32))
         gone = np.ones(n, np.uint8)
         gone[at] = 0
         win.enter_kept(self._kept_window.kept((v,)), batch, gone)
@@ -235,21 +235,17 @@ class FeedIndex:
     def post_steps(self, documents: Documents, points: Floats, now: int = 0) -> Generator[None, None, Posted]:
         """As `post`, in pieces of some milliseconds. Nothing else may change between them, when lists are those after
         some of the posts, or, while an epoch begins, those after it."""
-        self.now = max(self.now, now)
+        self.now = now = max(self.now, now)
         first, n = int(self.window.size[NEXT]), len(documents)
-        reached, report = np.zeros(n, np.int32), Report()
+        points, reached, report = np.ascontiguousarray(points, np.float64), np.zeros(n, np.int32), Report()
         at = 0
         while at < n:
-            end = min(n, at + PIECE, at + self.before_epoch(self.now))
-            part = documents.part(at, end)
-            time = np.zeros(end - at, np.int64)
-            time += self.now
-            # Adding 0 turns -0 into 0.
-            x, y = np.add(np.transpose(points[at:end]), 0.0, order="C")
-            batch = win.Batch(x, y, time, part.end, part.word, part.weight, reached[at:end])
-            self._post(batch, report, at)
-            at = end
-            if not self._due(first + at):
+            before_epoch = self.before_epoch(now)
+            size = min(n - at, PIECE, before_epoch)
+            begin, at = at, at + size
+            part, time = documents.part(begin, at), np.array([now] * size, np.int64)
+            self._post(win.Batch(points[begin:at], time, *part, reached[begin:at]), report, begin)
+            if size < before_epoch or not self._due(first + at):
                 if at < n:
                     yield
             else:

@@ -23,6 +23,9 @@ from indexes.feeds.results import PostView
 PIECE = 1_024
 """Posts of a piece, at least, that newest ones are joined to."""
 
+RECENT = 1 << 14
+"""Ids that stay in a dictionary, at least: each is looked for when its post comes and again when it expires."""
+
 LOWER = (1 << 31) - 1
 """A mask of the lower bits; windows have fewer posts."""
 
@@ -101,7 +104,7 @@ class Posts:
         self.first = 0
         self.next = 0
         self.gone: set[int] = set()
-        self.ids = IdMap()
+        self.ids = IdMap(RECENT)
         self._pieces: list[Piece] = []
         self._firsts: list[int] = []
         self._newest: list[Newest] = []

@@ -37,9 +37,10 @@ class Report:
 
     def take(self, scratch: Scratch, first: int) -> None:
         """Move the lines out of the scratch; its steps count from `first`."""
-        lines, rows = int(scratch.size[LINES_USED]), int(scratch.size[ROWS_USED])
+        lines = int(scratch.size[LINES_USED])
         if not lines:
             return
+        rows = int(scratch.size[ROWS_USED])
         self._step.append(scratch.line_step[:lines].astype(np.int64) + first)
         self._slot.append(scratch.line_slot[:lines].copy())
         self._count.append(run_lengths(scratch.line_end[:lines]))
