@@ -287,7 +287,7 @@ class IdMap(AnyIdMap[Packed]):
         """Whether any of these ids, at least one, is in the map."""
         if not self.recent.keys().isdisjoint(keys):
             return True
-        if self._absent.issuperset(keys):
+        if not self._base_size or self._absent.issuperset(keys):
             return False
         rows = None if len(keys) == 1 else self._base_rows(keys)
         return any(self.find(key) >= 0 for key in keys) if rows is None else bool(rows.max() >= 0)

@@ -235,24 +235,35 @@ class FeedIndex:
     def post_steps(self, documents: Documents, points: Floats, now: int = 0) -> Generator[None, None, Posted]:
         """As `post`, in pieces of some milliseconds. Nothing else may change between them, when lists are those after
         some of the posts, or, while an epoch begins, those after it."""
-        self.now = now = max(self.now, now)
-        first, n = int(self.window.size[NEXT]), len(documents)
-        points, reached, report = np.ascontiguousarray(points, np.float64), np.zeros(n, np.int32), Report()
-        at = 0
+        first, n, report = int(self.window.size[NEXT]), len(documents), Report()
+        found, at = [np.empty(0, np.int32)], 0
         while at < n:
-            before_epoch = self.before_epoch(now)
-            size = min(n - at, PIECE, before_epoch)
-            begin, at = at, at + size
-            part, time = documents.part(begin, at), np.array([now] * size, np.int64)
-            self._post(win.Batch(points[begin:at], time, *part, reached[begin:at]), report, begin)
-            if size < before_epoch or not self._due(first + at):
-                if at < n:
-                    yield
-            else:
-                yield from self._begin_epoch(report, at - 1, first + at)
-                if self.config.tfidf:
-                    reached[at - 1] = self._lists_with(first + at - 1)
-        return Posted(first, reached, report.end())
+            begin, at = at, min(n, at + PIECE, at + self.before_epoch(now))
+            reached = self.post_batch(documents.part(begin, at), points[begin:at], now, report, begin)
+            found.append(reached)
+            if self.due:
+                yield from self.epoch_steps(reached, report, begin)
+            elif at < n:
+                yield
+        return Posted(first, np.concatenate(found), report.end())
+
+    def post_batch(self, documents: Documents, points: Floats, now: int, report: Report, at: int = 0) -> Ints32:
+        """Publish posts as `post` does, at most `PIECE` and as many as `before_epoch` says; returns how many lists held
+        each right after it. The first of them is step `at` in the report. If an epoch is `due` then, it is to begin by
+        `epoch_steps` before anything else happens."""
+        self.now = max(self.now, now)
+        n = len(documents)
+        reached = np.zeros(n, np.int32)
+        time = np.array([self.now] * n, np.int64)
+        self._post(win.Batch(np.ascontiguousarray(points, np.float64), time, *documents, reached), report, at)
+        return reached
+
+    def epoch_steps(self, reached: Ints32, report: Report, at: int = 0) -> Generator[None, None, None]:
+        """Begin an epoch in pieces, right after what `post_batch` returned."""
+        posts = int(self.window.size[NEXT])
+        yield from self._begin_epoch(report, at + len(reached) - 1, posts)
+        if self.config.tfidf:
+            reached[-1] = self._lists_with(posts - 1)
 
     def expire(self, now: int) -> ChangedLists:
         """Advance the time to `now`: posts that are as old as the window expire. O(their entries), and the
@@ -627,6 +638,11 @@ class FeedIndex:
         if epochs.expired:
             return 1 if epochs.due(posts, max(now, self.now)) else 1 << 30
         return epochs.next - posts
+
+    @property
+    def due(self) -> bool:
+        """Whether an epoch is to begin, right after a post."""
+        return self._due(int(self.window.size[NEXT]))
 
     def _due(self, posts: int) -> bool:
         if isinstance(self._epochs, CountEpochs):

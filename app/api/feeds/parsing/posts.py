@@ -26,6 +26,7 @@ from indexes.feeds.config import FeedConfig, Keywords
 Float64 = npt.NDArray[np.float64]
 
 _NOWHERE = [np.nan, np.nan]
+_PLACE = Place("posts")
 
 
 class PostReader:
@@ -58,7 +59,7 @@ class PostReader:
         self._add_items(columns, Words(self._stop_words, columns.errors, needed=False), items)
         command, indexes = columns.command(True)
         command.apart = True
-        return Read(command, True, Place("posts"), indexes, columns.errors)
+        return Read(command, True, _PLACE, indexes, columns.errors)
 
     def _add_items(self, columns: _Columns, words: Words, items: list[Any]) -> None:
         """Append validated elements; None is one that is known to be invalid."""
