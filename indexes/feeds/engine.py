@@ -72,28 +72,23 @@ class FeedEngine(FeedStore, SubscriptionEngine[SubscriptionState]):
     # Commands.
 
     def prepare(self, command: Command, keep: int = 0) -> FeedPlan:
-        if isinstance(command, Post) and self._applies(command):
-            return self._accept_new(command)
-        plan: FeedPlan = super().prepare(command, keep)
-        return plan
+        plan: FeedPlan | None = self._accept_plain(command) if isinstance(command, Post) else None
+        return super().prepare(command, keep) if plan is None else plan
 
-    def _applies(self, posts: Post) -> bool:
-        """Whether posts are few, and it is plain that all of them apply. O(words)."""
-        return (
-            len(posts) <= FEW
-            and not posts.keywords.faults(True)
-            # The length of all coordinates together: at least that of each, and no number where one is none.
-            and math.hypot(*posts.points.ravel().tolist()) <= FAR
-            and self.pending_posts.are_new(posts.ids)
-        )
-
-    def _accept_new(self, posts: Post) -> PostPlan:
+    def _accept_plain(self, posts: Post) -> PostPlan | None:
+        """The plan of posts that are few, and of which it is plain that all apply; otherwise None. O(words)."""
+        ids, points, pending = posts.ids, posts.points, self.pending_posts
+        if len(ids) > FEW or posts.keywords.faults(True) or not pending.are_new(ids):
+            return None
+        coordinates = points.ravel().tolist()
+        # Their length together is that of each at least, and no number where one is none.
+        if not math.hypot(*coordinates) <= FAR:
+            return None
         self._owner += 1
-        pending = self.pending_posts
         undo: PostUndo = []
         before = pending.before
-        pending.post_new(self._owner, posts.ids, undo)
-        return self._post_plan(posts, undo, before)
+        pending.post_new(self._owner, ids, undo)
+        return self._post_plan(posts, points + 0.0 if 0.0 in coordinates else points, undo, before)
 
     def prepare_steps(self, command: Command, keep: int = 0) -> Steps[FeedPlan]:
         self._owner += 1
@@ -162,17 +157,18 @@ class FeedEngine(FeedStore, SubscriptionEngine[SubscriptionState]):
         except (GeneratorExit, Refused):
             pending.roll_back(self._owner, undo, [], before)
             raise
-        plan = self._post_plan(command.take(kept) if faults else command, undo, before)
+        some = command.take(kept) if faults else command
+        plan = self._post_plan(some, some.points + 0.0, undo, before)
         plan.faults, plan.positions = sorted(faults, key=lambda fault: fault.index or 0), kept if faults else None
         return plan
 
-    def _post_plan(self, command: Post, undo: PostUndo, before: Before) -> PostPlan:
-        """The plan of posts that are pending."""
+    def _post_plan(self, command: Post, points: Floats, undo: PostUndo, before: Before) -> PostPlan:
+        """The plan of posts that are pending, at these places, of which none is -0."""
         pending = self.pending_posts
         at = max(command.at, pending.now)
         if command.ids:
             pending.posted(before.next, at)
-        some = Post(command.ids, command.keywords, command.points + 0.0, at, command.payload)
+        some = Post(command.ids, command.keywords, points, at, command.payload)
         return PostPlan(self, some, self._owner, undo, before)
 
     def _accept_tick(self, command: Tick) -> FeedPlan:
