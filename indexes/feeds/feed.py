@@ -11,6 +11,7 @@ import math
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from itertools import chain
+from operator import is_
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -69,6 +70,9 @@ LINES = 4_096
 
 MOST_CHAINED = 1_000
 """Subscriptions added at once that are chained to the posts in their buffers, however few there are."""
+
+NOTHING = -1
+"""Less than the words of any post."""
 
 UNREACHABLE = 2.0
 """A theta greater than any score."""
@@ -148,6 +152,9 @@ class FeedIndex:
         """Whether buffers are being refilled: lists are evaluated on a copy meanwhile."""
         self.settling = False
         """Whether a step is under way, in the middle of which lists are not valid."""
+        self._ready_for = NOTHING
+        """The longest post for which there is room wherever it has words and a place in the window: what is beside
+        these grows with subscriptions alone. Their changes begin with `_allow`, or end without parts being served."""
         self._churned = 0
         self._unknown = 1.0
         self._most_k = self._most_entries = 0
@@ -614,21 +621,25 @@ class FeedIndex:
         report.take(part.scratch, at)
 
     def _allow(self, k: Ints) -> None:
-        """Note the greatest k, and the room of its buffer."""
+        """Note the greatest k of subscriptions that come, and the room of its buffer."""
+        self._ready_for = NOTHING
         if (most := int(k.max(initial=1))) > self._most_k:
             self._most_k, self._most_entries = most, int(self.buffering.room(np.array([most]))[0])
 
     def _reserve(self, posts: int = 0, terms: int = 0, longest: int = 0, served: bool = True) -> None:
         """Make room for so many posts and terms, at most `longest` of one post, and for all words and subscriptions.
         Unless all parts are served now, only the first has scratch: they share what serves none."""
-        self.window = win.with_room(self.window, max(1, posts), terms, max(1, len(self.words)), self._unknown)
-        v = self.window
+        v = win.with_room(self.window, max(1, posts), terms, max(1, len(self.words)), self._unknown)
+        if served and v is self.window and longest <= self._ready_for:
+            return
+        self.window = v
         self.subscription_index.with_words(len(v.df))
         reads, lines = self.subscription_index.reads(self.table), max(LINES, self._most_k, len(self.table) // 4)
         for part in self.parts:
             part.place(v)
         for part in self.parts if served else self.parts[:1]:
             part.reserve(v, longest, reads, max(1, len(self.table.arrays.there)), self._most_k, lines)
+        self._ready_for = longest if served else NOTHING
 
     def before_epoch(self, now: int) -> int:
         """How many posts may be published at this time until an epoch may begin, right after the last of them."""
@@ -758,6 +769,7 @@ class FeedIndex:
         """Raise AssertionError unless the index is that of the table, buffers are sorted, and subscriptions own the
         posts that they hold. O(everything)."""
         self.subscription_index.check(self.table)
+        self._check_room()
         v, s = self.window, self.table.arrays
         owned: dict[int, set[int]] = {post: set() for post in range(v.size[FIRST], v.size[NEXT])}
         parts = [part.of(s, self.table.slots()).tolist() for part in self.parts]
@@ -774,6 +786,16 @@ class FeedIndex:
             assert (posts >= s.note[slot * ROW + OLDEST]).all()
             assert all(slot in owned[post] for post in posts.tolist())
             assert s.held[slot] >= s.k[slot] or s.complete[slot]
+
+    def _check_room(self) -> None:
+        """Raise AssertionError if posts as long as this is ready for would have too little room."""
+        ready, window, parts = self._ready_for, self.window, [part.arrays for part in self.parts]
+        if ready == NOTHING:
+            return
+        self._ready_for = NOTHING
+        self._reserve(longest=ready)
+        again = [part.arrays for part in self.parts]
+        assert self.window is not window or all(map(is_, chain(*parts), chain(*again))), "room was not made"
 
 
 def run_all(steps: Generator[None, None, T]) -> T:
