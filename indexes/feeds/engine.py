@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from functools import partial
 from itertools import islice
+from typing import Any
 
 import numpy as np
 
@@ -71,8 +72,8 @@ class FeedEngine(FeedStore, SubscriptionEngine[SubscriptionState]):
 
     # Commands.
 
-    def prepare(self, command: Command, keep: int = 0) -> FeedPlan:
-        plan: FeedPlan | None = self._accept_plain(command) if isinstance(command, Post) else None
+    def prepare(self, command: Command, keep: int = 0) -> Any:
+        plan = self._accept_plain(command) if isinstance(command, Post) else None
         return super().prepare(command, keep) if plan is None else plan
 
     def _accept_plain(self, posts: Post) -> PostPlan | None:
