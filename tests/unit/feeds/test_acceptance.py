@@ -46,7 +46,7 @@ def outcome(accept: Any, command: Post) -> tuple[Any, Any]:
 
 @given(some=commands, window=st.sampled_from([{"posts": 3}, {"span": 4}]), apply=st.lists(st.booleans(), min_size=6))
 def test_posts_are_accepted_together_as_one_by_one(
-    some: list[tuple[list[Any], bool, bool]], window: dict[str, int], apply: list[bool]
+    some: list[tuple[list[Any], bool, bool]], window: dict[str, Any], apply: list[bool]
 ) -> None:
     whole, apart = (FeedEngine(FeedConfig((0.0, 0.0, 1.0, 1.0), tfidf=False, **window)) for _ in range(2))
     waiting: list[tuple[Any, Any]] = []
