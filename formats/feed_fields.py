@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import sub
 from typing import Any
 
 import numpy as np
@@ -76,7 +77,8 @@ def _no_nulls() -> pa.StringArray:
 
 def keyword_fields(keywords: Keywords) -> dict[str, Any]:
     """Keywords as fields: how many each has, the words, and their weights, null where none has any."""
-    sizes = run_lengths(keywords.end).tolist()
+    end = keywords.end.tolist()
+    sizes = list(map(sub, end, [0, *end]))
     some = keywords.count_unweighted() < len(keywords.weight)
     return {
         "sizes": sizes,

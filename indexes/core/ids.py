@@ -154,9 +154,10 @@ class AnyIdMap(ABC, Generic[B]):
     `find` costs one dict look-up and, for ids of the base, one binary search of about 2 us.
     """
 
-    def __init__(self, none: B) -> None:
-        """`none` is a base without ids."""
+    def __init__(self, none: B, stay: int = 0) -> None:
+        """`none` is a base without ids; `stay` ids are never too many to be recent."""
         self.base = none
+        self._stay = stay
         self.recent: dict[str, int] = {}
         self._absent: set[str] = set()
         """Ids that are known not to be in the base, which gets new ones only by `swap`: a new id is looked for more
@@ -227,7 +228,7 @@ class AnyIdMap(ABC, Generic[B]):
     @property
     def crowded(self) -> bool:
         """Whether there are so many recent ids that they should be merged into the base."""
-        return len(self.recent) > max(MERGE_AT, self._base_size // 8)
+        return len(self.recent) > max(MERGE_AT, self._stay, self._base_size // 8)
 
     @abstractmethod
     def base_of(self, ids: Packed) -> B:
@@ -266,8 +267,8 @@ class IdMap(AnyIdMap[Packed]):
     """A map whose base has all texts one after the other. Memory: the bytes of an id and 12 more in the base, about 150
     more in the dict."""
 
-    def __init__(self) -> None:
-        super().__init__(Packed.empty())
+    def __init__(self, stay: int = 0) -> None:
+        super().__init__(Packed.empty(), stay)
 
     def base_of(self, ids: Packed) -> Packed:
         return ids
@@ -286,7 +287,7 @@ class IdMap(AnyIdMap[Packed]):
         """Whether any of these ids, at least one, is in the map."""
         if not self.recent.keys().isdisjoint(keys):
             return True
-        if self._absent.issuperset(keys):
+        if not self._base_size or self._absent.issuperset(keys):
             return False
         rows = None if len(keys) == 1 else self._base_rows(keys)
         return any(self.find(key) >= 0 for key in keys) if rows is None else bool(rows.max() >= 0)

@@ -123,15 +123,15 @@ class Keywords:
         """The keywords of all these, in order. O(words), or O(1) for one."""
         if len(some) == 1:
             return some[0]
-        words = [len(one.word) for one in some]
-        begin = np.cumsum([0, *words], dtype=np.int64)
+        begin = np.cumsum([0, *(len(one.word) for one in some)], dtype=np.int64)[:-1]
+        end = np.concatenate([np.empty(0, np.int64), *(one.end for one in some)])
         word: Texts
         if all(isinstance(one.word, list) for one in some):
             word = list(chain.from_iterable(one.word for one in some))
         else:
             word = pa.concat_arrays([pa.array([], pa.string()), *(one.column() for one in some)])
         return Keywords(
-            np.concatenate([np.empty(0, np.int64), *(one.end + at for one, at in zip(some, begin, strict=False))]),
+            end + np.repeat(begin, list(map(len, some))),
             word,
             np.concatenate([np.empty(0), *(one.weight for one in some)]),
             all(one.sound for one in some),

@@ -7,8 +7,10 @@ subscriptions, the seq, time limits, and the pending state.
 
 from __future__ import annotations
 
+import math
 from functools import partial
 from itertools import islice
+from typing import Any
 
 import numpy as np
 
@@ -43,6 +45,9 @@ from indexes.feeds.results import Entry, PostView, SubscriptionView
 from indexes.feeds.store import FeedPlan, FeedStore
 from indexes.feeds.theta import MOST_K
 
+FEW = 512
+"""Posts up to which they are checked in one go where all of them apply."""
+
 FAR = 1e300
 """The greatest absolute value of a coordinate."""
 
@@ -66,6 +71,25 @@ class FeedEngine(FeedStore, SubscriptionEngine[SubscriptionState]):
         return self.posts_kept.oldest_at
 
     # Commands.
+
+    def prepare(self, command: Command, keep: int = 0) -> Any:
+        plan = self._accept_plain(command) if isinstance(command, Post) else None
+        return super().prepare(command, keep) if plan is None else plan
+
+    def _accept_plain(self, posts: Post) -> PostPlan | None:
+        """The plan of posts that are few, and of which it is plain that all apply; otherwise None. O(words)."""
+        ids, points, pending = posts.ids, posts.points, self.pending_posts
+        if len(ids) > FEW or posts.keywords.faults(True) or not pending.are_new(ids):
+            return None
+        coordinates = points.ravel().tolist()
+        # Their length together is that of each at least, and no number where one is none.
+        if not math.hypot(*coordinates) <= FAR:
+            return None
+        self._owner += 1
+        undo: PostUndo = []
+        before = pending.before
+        pending.post_new(self._owner, ids, undo)
+        return self._post_plan(posts, points + 0.0 if 0.0 in coordinates else points, undo, before)
 
     def prepare_steps(self, command: Command, keep: int = 0) -> Steps[FeedPlan]:
         self._owner += 1
@@ -112,9 +136,6 @@ class FeedEngine(FeedStore, SubscriptionEngine[SubscriptionState]):
         pending = self.pending_posts
         undo: PostUndo = []
         kept, before = [], pending.before
-        if not faults and len(command) <= STRIDE // 8 and pending.are_new(command.ids):
-            pending.post_new(self._owner, command.ids, undo)
-            return self._post_plan(command, undo, before)
         try:
             if faults and not command.skip:
                 # Ids are checked all the same, so that all faults are reported.
@@ -137,17 +158,18 @@ class FeedEngine(FeedStore, SubscriptionEngine[SubscriptionState]):
         except (GeneratorExit, Refused):
             pending.roll_back(self._owner, undo, [], before)
             raise
-        plan = self._post_plan(command.take(kept) if faults else command, undo, before)
+        some = command.take(kept) if faults else command
+        plan = self._post_plan(some, some.points + 0.0, undo, before)
         plan.faults, plan.positions = sorted(faults, key=lambda fault: fault.index or 0), kept if faults else None
         return plan
 
-    def _post_plan(self, command: Post, undo: PostUndo, before: Before) -> PostPlan:
-        """The plan of posts that are pending."""
+    def _post_plan(self, command: Post, points: Floats, undo: PostUndo, before: Before) -> PostPlan:
+        """The plan of posts that are pending, at these places, of which none is -0."""
         pending = self.pending_posts
         at = max(command.at, pending.now)
         if command.ids:
             pending.posted(before.next, at)
-        some = Post(command.ids, command.keywords, command.points + 0.0, at, command.payload)
+        some = Post(command.ids, command.keywords, points, at, command.payload)
         return PostPlan(self, some, self._owner, undo, before)
 
     def _accept_tick(self, command: Tick) -> FeedPlan:

@@ -11,6 +11,7 @@ import math
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from itertools import chain
+from operator import is_
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -69,6 +70,9 @@ LINES = 4_096
 
 MOST_CHAINED = 1_000
 """Subscriptions added at once that are chained to the posts in their buffers, however few there are."""
+
+NOTHING = -1
+"""Less than the words of any post."""
 
 UNREACHABLE = 2.0
 """A theta greater than any score."""
@@ -148,6 +152,9 @@ class FeedIndex:
         """Whether buffers are being refilled: lists are evaluated on a copy meanwhile."""
         self.settling = False
         """Whether a step is under way, in the middle of which lists are not valid."""
+        self._ready_for = NOTHING
+        """The longest post for which there is room wherever it has words and a place in the window: what is beside
+        these grows with subscriptions alone. Their changes begin with `_allow`, or end without parts being served."""
         self._churned = 0
         self._unknown = 1.0
         self._most_k = self._most_entries = 0
@@ -198,13 +205,13 @@ class FeedIndex:
             v.idf[: len(epoch.df)] = idf_of(epoch.posts, epoch.df)
         # Empty posts, as old as their predecessors, take the numbers of withdrawn ones.
         at = numbers - first
-        x, y, end = np.zeros(n), np.zeros(n), np.zeros(n, np.int64)
+        points, end = np.zeros((n, 2)), np.zeros(n, np.int64)
         time = np.full(n, np.iinfo(np.int64).min)
-        x[at], y[at] = posts.points.T
+        points[at] = posts.points
         time[at] = posts.time
         end[at] = words
         time = np.maximum.accumulate(time)
-        batch = win.Batch(x, y, time, np.cumsum(end), documents.word, documents.weight, np.zeros(n, np.int32))
+        batch = win.Batch(points, time, np.cumsum(end), documents.word, documents.weight, np.zeros(n, np.int32))
         gone = np.ones(n, np.uint8)
         gone[at] = 0
         win.enter_kept(self._kept_window.kept((v,)), batch, gone)
@@ -235,28 +242,35 @@ class FeedIndex:
     def post_steps(self, documents: Documents, points: Floats, now: int = 0) -> Generator[None, None, Posted]:
         """As `post`, in pieces of some milliseconds. Nothing else may change between them, when lists are those after
         some of the posts, or, while an epoch begins, those after it."""
-        self.now = max(self.now, now)
-        first, n = int(self.window.size[NEXT]), len(documents)
-        reached, report = np.zeros(n, np.int32), Report()
-        at = 0
+        first, n, report = int(self.window.size[NEXT]), len(documents), Report()
+        found, at = [np.empty(0, np.int32)], 0
         while at < n:
-            end = min(n, at + PIECE, at + self.before_epoch(self.now))
-            part = documents.part(at, end)
-            time = np.zeros(end - at, np.int64)
-            time += self.now
-            # Adding 0 turns -0 into 0.
-            x, y = np.add(np.transpose(points[at:end]), 0.0, order="C")
-            batch = win.Batch(x, y, time, part.end, part.word, part.weight, reached[at:end])
-            self._post(batch, report, at)
-            at = end
-            if not self._due(first + at):
-                if at < n:
-                    yield
-            else:
-                yield from self._begin_epoch(report, at - 1, first + at)
-                if self.config.tfidf:
-                    reached[at - 1] = self._lists_with(first + at - 1)
-        return Posted(first, reached, report.end())
+            begin, at = at, min(n, at + PIECE, at + self.before_epoch(now))
+            reached = self.post_batch(documents.part(begin, at), points[begin:at], now, report, begin)
+            found.append(reached)
+            if self.due:
+                yield from self.epoch_steps(reached, report, begin)
+            elif at < n:
+                yield
+        return Posted(first, np.concatenate(found), report.end())
+
+    def post_batch(self, documents: Documents, points: Floats, now: int, report: Report, at: int = 0) -> Ints32:
+        """Publish posts as `post` does, at most `PIECE` and as many as `before_epoch` says; returns how many lists held
+        each right after it. The first of them is step `at` in the report. If an epoch is `due` then, it is to begin by
+        `epoch_steps` before anything else happens."""
+        self.now = max(self.now, now)
+        n = len(documents)
+        reached = np.zeros(n, np.int32)
+        time = np.array([self.now] * n, np.int64)
+        self._post(win.Batch(np.ascontiguousarray(points, np.float64), time, *documents, reached), report, at)
+        return reached
+
+    def epoch_steps(self, reached: Ints32, report: Report, at: int = 0) -> Generator[None, None, None]:
+        """Begin an epoch in pieces, right after what `post_batch` returned."""
+        posts = int(self.window.size[NEXT])
+        yield from self._begin_epoch(report, at + len(reached) - 1, posts)
+        if self.config.tfidf:
+            reached[-1] = self._lists_with(posts - 1)
 
     def expire(self, now: int) -> ChangedLists:
         """Advance the time to `now`: posts that are as old as the window expire. O(their entries), and the
@@ -607,21 +621,25 @@ class FeedIndex:
         report.take(part.scratch, at)
 
     def _allow(self, k: Ints) -> None:
-        """Note the greatest k, and the room of its buffer."""
+        """Note the greatest k of subscriptions that come, and the room of its buffer."""
+        self._ready_for = NOTHING
         if (most := int(k.max(initial=1))) > self._most_k:
             self._most_k, self._most_entries = most, int(self.buffering.room(np.array([most]))[0])
 
     def _reserve(self, posts: int = 0, terms: int = 0, longest: int = 0, served: bool = True) -> None:
         """Make room for so many posts and terms, at most `longest` of one post, and for all words and subscriptions.
         Unless all parts are served now, only the first has scratch: they share what serves none."""
-        self.window = win.with_room(self.window, max(1, posts), terms, max(1, len(self.words)), self._unknown)
-        v = self.window
+        v = win.with_room(self.window, max(1, posts), terms, max(1, len(self.words)), self._unknown)
+        if served and v is self.window and longest <= self._ready_for:
+            return
+        self.window = v
         self.subscription_index.with_words(len(v.df))
         reads, lines = self.subscription_index.reads(self.table), max(LINES, self._most_k, len(self.table) // 4)
         for part in self.parts:
             part.place(v)
         for part in self.parts if served else self.parts[:1]:
             part.reserve(v, longest, reads, max(1, len(self.table.arrays.there)), self._most_k, lines)
+        self._ready_for = longest if served else NOTHING
 
     def before_epoch(self, now: int) -> int:
         """How many posts may be published at this time until an epoch may begin, right after the last of them."""
@@ -631,6 +649,11 @@ class FeedIndex:
         if epochs.expired:
             return 1 if epochs.due(posts, max(now, self.now)) else 1 << 30
         return epochs.next - posts
+
+    @property
+    def due(self) -> bool:
+        """Whether an epoch is to begin, right after a post."""
+        return self._due(int(self.window.size[NEXT]))
 
     def _due(self, posts: int) -> bool:
         if isinstance(self._epochs, CountEpochs):
@@ -746,6 +769,7 @@ class FeedIndex:
         """Raise AssertionError unless the index is that of the table, buffers are sorted, and subscriptions own the
         posts that they hold. O(everything)."""
         self.subscription_index.check(self.table)
+        self._check_room()
         v, s = self.window, self.table.arrays
         owned: dict[int, set[int]] = {post: set() for post in range(v.size[FIRST], v.size[NEXT])}
         parts = [part.of(s, self.table.slots()).tolist() for part in self.parts]
@@ -762,6 +786,16 @@ class FeedIndex:
             assert (posts >= s.note[slot * ROW + OLDEST]).all()
             assert all(slot in owned[post] for post in posts.tolist())
             assert s.held[slot] >= s.k[slot] or s.complete[slot]
+
+    def _check_room(self) -> None:
+        """Raise AssertionError if posts as long as this is ready for would have too little room."""
+        ready, window, parts = self._ready_for, self.window, [part.arrays for part in self.parts]
+        if ready == NOTHING:
+            return
+        self._ready_for = NOTHING
+        self._reserve(longest=ready)
+        again = [part.arrays for part in self.parts]
+        assert self.window is not window or all(map(is_, chain(*parts), chain(*again))), "room was not made"
 
 
 def run_all(steps: Generator[None, None, T]) -> T:

@@ -42,6 +42,11 @@ class Part:
         self._reserved: tuple[object, ...] = ()
         self._apart: tuple[Window, Window] | None = None
 
+    @property
+    def arrays(self) -> tuple[object, ...]:
+        """All that there has to be room in."""
+        return *self.owners, *self.evaluation, *self.scratch
+
     def serve(self, first: int, end: int) -> None:
         """Serve the cells from `first` to `end` - 1 from now on, apart from the window."""
         self.scratch.size[[CELL, CELLS_END, APART]] = first, end, 1

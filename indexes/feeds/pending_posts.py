@@ -135,7 +135,8 @@ class PendingPosts:
         self._by_id.settle(owner, undo)
         while self._batches and self._batches[0].end <= self._posts.next:
             self._batches.popleft()
-        self._struck = {n for n in self._struck if n >= self._posts.first and n not in self._posts.gone}
+        if self._struck:
+            self._struck = {n for n in self._struck if n >= self._posts.first and n not in self._posts.gone}
 
     def roll_back(self, owner: int, undo: Undo, struck: list[int], before: Before) -> None:
         """Take the newest command back."""

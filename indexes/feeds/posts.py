@@ -23,6 +23,9 @@ from indexes.feeds.results import PostView
 PIECE = 1_024
 """Posts of a piece, at least, that newest ones are joined to."""
 
+RECENT = 1 << 14
+"""Ids that stay in a dictionary, at least: each is looked for when its post comes and again when it expires."""
+
 LOWER = (1 << 31) - 1
 """A mask of the lower bits; windows have fewer posts."""
 
@@ -82,10 +85,11 @@ class Newest(NamedTuple):
 def joined(steps: Sequence[Newest]) -> Piece:
     """The posts of steps that follow each other, at least one. O(words)."""
     sizes = [len(step.ids) for step in steps]
+    numbers = np.arange(steps[0].first, steps[0].first + sum(sizes))
     payload = [step.payload.get(i) for step in steps for i in range(len(step.ids))]
     return Piece(
         steps[0].first,
-        np.concatenate([np.arange(step.seq, step.seq + n) for step, n in zip(steps, sizes, strict=True)]),
+        numbers + np.repeat(np.array([step.seq - step.first for step in steps], np.int64), sizes),
         np.repeat(np.array([step.at for step in steps], np.int64), sizes),
         pa.array([id for step in steps for id in step.ids], pa.string()),
         Keywords.joined([step.keywords for step in steps]).in_column(),
@@ -101,7 +105,7 @@ class Posts:
         self.first = 0
         self.next = 0
         self.gone: set[int] = set()
-        self.ids = IdMap()
+        self.ids = IdMap(RECENT)
         self._pieces: list[Piece] = []
         self._firsts: list[int] = []
         self._newest: list[Newest] = []

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from indexes.core.arrays import Floats, Ints, Ints32, run_lengths, run_places
+from indexes.core.arrays import Floats, Ints, run_lengths, run_places
 from indexes.feeds.kernels.scratch import LINES_USED, ROWS_USED, Scratch
 
 
@@ -29,48 +29,34 @@ class Report:
     """Collects changed lists from the reports of kernels."""
 
     def __init__(self) -> None:
-        self._step: list[Ints] = []
-        self._slot: list[Ints32] = []
-        self._count: list[Ints] = []
-        self._post: list[Ints] = []
-        self._score: list[Floats] = []
+        self._parts: list[ChangedLists] = []
+        """In any order; in the place of `end` is how many rows each has."""
 
     def take(self, scratch: Scratch, first: int) -> None:
         """Move the lines out of the scratch; its steps count from `first`."""
-        lines, rows = int(scratch.size[LINES_USED]), int(scratch.size[ROWS_USED])
+        lines = int(scratch.size[LINES_USED])
         if not lines:
             return
-        self._step.append(scratch.line_step[:lines].astype(np.int64) + first)
-        self._slot.append(scratch.line_slot[:lines].copy())
-        self._count.append(run_lengths(scratch.line_end[:lines]))
-        self._post.append(scratch.row_post[:rows].copy())
-        self._score.append(scratch.row_score[:rows].copy())
+        rows = int(scratch.size[ROWS_USED])
+        at, slot = scratch.line_step[:lines].astype(np.int64) + first, scratch.line_slot[:lines].astype(np.int64)
+        count, post, score = run_lengths(scratch.line_end[:lines]), scratch.row_post[:rows], scratch.row_score[:rows]
+        self._parts.append(ChangedLists(at, slot, count, post.copy(), score.copy()))
         scratch.size[LINES_USED] = scratch.size[ROWS_USED] = 0
 
     def join(self, others: Iterable[Report]) -> None:
         """Append the lines of other reports, whose slots are others in each step."""
         for other in others:
-            if not other._step:
-                continue
-            for mine, lines in zip(self._columns, other._columns, strict=True):
-                mine += lines
-
-    @property
-    def _columns(self) -> tuple[list[Any], ...]:
-        return self._step, self._slot, self._count, self._post, self._score
+            self._parts += other._parts
 
     def end(self) -> ChangedLists:
         """All lines in order; of two for one list in one step, the later."""
-        if not self._step:
+        if not self._parts:
             return NONE_CHANGED
-        none = _NO_NUMBERS
-        at, count = np.concatenate([none, *self._step]), np.concatenate([none, *self._count])
-        slot = np.concatenate([none, *self._slot]).astype(np.int64)
+        at, slot, count, post, score = map(np.concatenate, zip(*self._parts, strict=True))
         order = np.argsort((at << 32) | slot, kind="stable")
         at, slot = at[order], slot[order]
         last = np.append((at[1:] != at[:-1]) | (slot[1:] != slot[:-1]), True)[: len(at)]
         kept = order[last]
         begin, n = (np.cumsum(count) - count)[kept], count[kept]
         rows = run_places(begin, n)
-        post, score = np.concatenate([none, *self._post]), np.concatenate([np.empty(0), *self._score])
         return ChangedLists(at[last], slot[last], np.cumsum(n), post[rows], score[rows])

@@ -87,12 +87,10 @@ class Vocabulary:
     def _numbers_of(self, words: list[str]) -> Ints32:
         """The numbers of words; new ones get some."""
         numbers = self._number
-        found = list(map(numbers.get, words))
-        if None in found:
-            for i, number in enumerate(found):
-                if number is None:
-                    new = words[i]
-                    found[i] = numbers[new] if new in numbers else self._take(new)
+        try:
+            found = list(map(numbers.__getitem__, words))
+        except KeyError:
+            found = [numbers[word] if word in numbers else self._take(word) for word in words]
         return np.array(found, np.int32)
 
     def forget(self, used: Bools) -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from app.api.feeds.context import FeedContext
+from app.api.feeds.parsing.posts import PostReader
 from app.api.together.kind import Verb
+from app.api.together.latest import Latest
 from app.api.together.listed import Form, OneOfMany
 from app.rendering.feeds import result
 from indexes.feeds.config import FeedConfig
@@ -19,11 +21,12 @@ group while the event loop reads the next and answers the one before."""
 
 def single_posts(context: FeedContext) -> list[Verb]:
     """The posts that are carried out together."""
+    readers: Latest[FeedConfig, PostReader] = Latest(context.post_reader)
     form: Form[FeedConfig] = Form(
         "posts",
         201,
-        lambda config: context.validators(config).posts,
-        lambda config, posts: context.post_reader(config).read_items(posts),
+        lambda config: readers.of(config).validators.posts,
+        lambda config, posts: readers.of(config).read_items(posts),
         _texts,
         _kept,
     )

@@ -38,7 +38,7 @@ class Applied(NamedTuple):
 
     plan: Any
     read: Read[Any]
-    positions: list[int]
+    positions: Sequence[int]
 
 
 class Form(NamedTuple, Generic[ConfigT]):
@@ -89,8 +89,9 @@ class OneOfMany(Generic[EngineT, ConfigT]):
         engine = items[0].engine
         read = self._form.command(self._context.config_of(engine), [item.element for item in items])
 
-        def positions(plan: Any) -> list[int]:
-            return [read.place_of(at) for at in (range(plan.count) if plan.positions is None else plan.positions)]
+        def positions(plan: Any) -> Sequence[int]:
+            those: Sequence[int] = range(plan.count) if plan.positions is None else plan.positions
+            return those if read.indexes is None else [read.indexes[at] for at in those]
 
         def requests(plan: Any) -> Iterator[tuple[Ticket, Skeleton]]:
             def skeleton(event: int, at: int) -> Skeleton:
@@ -109,6 +110,13 @@ class OneOfMany(Generic[EngineT, ConfigT]):
         found: list[Outcome] = [_SKIPPED] * len(items)
         for at, text in zip(job.positions, form.texts(plan), strict=True):
             found[at] = Answer(form.status, f"{text}\n".encode(), None)
+        if plan.faults or read.errors:
+            self._refuse(job, found)
+        return found
+
+    def _refuse(self, job: Applied, found: list[Outcome]) -> None:
+        """Say of each element that does not apply why it does not."""
+        plan, read = job.plan, job.read
         faults: dict[int, list[Fault]] = {}
         for fault in plan.faults:
             faults.setdefault(read.place_of(fault.index or 0), []).append(replace(fault, index=0))
@@ -119,4 +127,3 @@ class OneOfMany(Generic[EngineT, ConfigT]):
             errors.setdefault(error.index, ElementErrors()).append(replace(error, index=0))
         for at, wrong in errors.items():
             found[at] = self._place.refusal(wrong)
-        return found

@@ -34,8 +34,7 @@ and the number of free chunks; and the number of posts of the window that are no
 class Batch(NamedTuple):
     """Posts in order, and the number of lists that hold each of them right after it."""
 
-    x: Floats
-    y: Floats
+    points: Floats  # (n, 2)
     time: Ints
     end: Ints  # of its terms
     word: Ints32
@@ -140,7 +139,7 @@ def enter(window: Window, batch: Batch, i: int) -> None:
     begin, end = batch.end[i - 1] if i else 0, batch.end[i]
     number, mask, at = window.size[NEXT], window.word.size - 1, window.size[TERM_NEXT]
     place = number & (window.x.size - 1)
-    window.x[place], window.y[place], window.time[place] = batch.x[i], batch.y[i], batch.time[i]
+    window.x[place], window.y[place], window.time[place] = batch.points[i, 0], batch.points[i, 1], batch.time[i]
     window.term[place], window.terms[place], window.gone[place] = at, end - begin, 0
     for t in range(begin, end):
         here = (at + t - begin) & mask

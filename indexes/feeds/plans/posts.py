@@ -10,22 +10,26 @@ from __future__ import annotations
 import time
 from abc import abstractmethod
 from collections.abc import Generator, Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
+from indexes.core.arrays import Ints32
 from indexes.core.background import BackgroundTask
 from indexes.core.ids import Packed
 from indexes.core.plan import LONG, Plan
 from indexes.feeds.commands import Post, Tick, Withdraw
-from indexes.feeds.feed import PIECE, Posted
+from indexes.feeds.feed import PIECE
 from indexes.feeds.live_lists import Views
 from indexes.feeds.pending_posts import Before, Undo
 from indexes.feeds.posts import Newest
-from indexes.feeds.report import ChangedLists
+from indexes.feeds.report import ChangedLists, Report
 from indexes.feeds.results import ListChange, Slice
 from indexes.feeds.store import FeedStore
 
 EPOCH = 2e-5
 """Estimated seconds for a subscription when an epoch begins."""
+
+Posted: TypeAlias = tuple[Ints32, ChangedLists]
+"""How many lists held each of some posts right after it, and the lists that changed."""
 
 
 class WindowPlan(Plan[FeedStore]):
@@ -104,8 +108,10 @@ class PostPlan(SteppedPlan):
         engine, left = self.engine, self.count - self._executed
         if self._merging is not None or engine.posts_kept.ids.crowded:
             return LONG
-        epoch = left >= engine.index.before_epoch(self.command.at)
-        return left * engine.post_cost.seconds + epoch * EPOCH * engine.subscription_count
+        seconds = left * engine.post_cost.seconds
+        if left >= engine.index.before_epoch(self.command.at):
+            seconds += EPOCH * engine.subscription_count
+        return seconds
 
     def response_fields(self) -> dict[str, Any]:
         """The ids of the posts, and the number of lists that held each right after it."""
@@ -129,32 +135,35 @@ class PostPlan(SteppedPlan):
         return True
 
     def execute(self, budget: float) -> None:
-        if self._steps is None:
-            if self._executed == self.count or not self._has_room(budget):
-                return
+        if self._steps is not None:
+            self._posted = self._go_on(budget)
+        elif self._executed < self.count and self._has_room(budget):
             # The time of other processes is not a cost of the posts, and of two threads that of the longer counts.
             index = self.engine.index
             began = time.thread_time() + index.waited
-            self._begin(budget)
-            self._posted = self._go_on(0.0)
+            self._posted = self._post(budget)
             self.engine.post_cost.learn(time.thread_time() + index.waited - began, self._executed - self._shown)
-        else:
-            self._posted = self._go_on(budget)
         if self._posted is not None and self._executed == self.count:
             self.engine.forget_words()
 
-    def _begin(self, budget: float) -> None:
-        """Begin a step with as many posts as fit, up to the next epoch."""
-        engine, command, lo = self.engine, self.command, self._executed
-        index = engine.index
-        most = min(PIECE, self.count - lo, index.before_epoch(command.at))
-        hi = lo + engine.post_cost.fit(budget, most)
+    def _post(self, budget: float) -> Posted | None:
+        """Publish as many posts as fit, up to the next epoch; None if that begins, and goes on."""
+        engine, c, lo = self.engine, self.command, self._executed
+        index, report = engine.index, Report()
+        hi = lo + engine.post_cost.fit(budget, min(PIECE, self.count - lo, index.before_epoch(c.at)))
         engine.live.step()
-        c, number, seq = command, engine.posts_kept.next - lo, self.first_seq
-        step = Newest(number, seq, c.at, c.ids, c.keywords, c.points, c.payload).part(lo, hi)
-        self._newest = step
-        self._steps = index.post_steps(index.documents_of(step.keywords), step.points, c.at)
-        self._executed = hi
+        number = engine.posts_kept.next - lo
+        step = Newest(number, self.first_seq, c.at, c.ids, c.keywords, c.points, c.payload).part(lo, hi)
+        reached = index.post_batch(index.documents_of(step.keywords), step.points, c.at, report)
+        self._newest, self._executed = step, hi
+        if not index.due:
+            return reached, report.end()
+        self._steps = self._begin_epoch(reached, report)
+        return self._go_on(0.0)
+
+    def _begin_epoch(self, reached: Ints32, report: Report) -> Generator[None, None, Posted]:
+        yield from self.engine.index.epoch_steps(reached, report)
+        return reached, report.end()
 
     def publish(self) -> Slice | None:
         engine, hi = self.engine, self._executed
@@ -166,12 +175,13 @@ class PostPlan(SteppedPlan):
         posted, self._posted = self._posted, None
         if posted is None:
             return None
+        reached, changed = posted
         engine.published = None
         part = None
         if engine.live:
             first_seq = self.first_seq + self._published
-            part = self._slice(engine.live.changes(posted.changed, first_seq, Views(engine.posts_kept)))
-        self.reached += posted.reached.tolist()
+            part = self._slice(engine.live.changes(changed, first_seq, Views(engine.posts_kept)))
+        self.reached += reached.tolist()
         self._published = hi
         engine.posts_kept.trim()
         if hi == self.count:

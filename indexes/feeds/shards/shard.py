@@ -76,7 +76,7 @@ class FeedShard(FeedIndex):
         """Publish a round of posts, no longer than `posts_before_epoch`, at these places and times, which never
         decrease. `routed` marks the posts whose recipients are looked for here, or gives the recipients. O(window
         change + hits), the postings read, and the evaluations at the end."""
-        points, n = np.asarray(points, np.float64) + 0.0, len(documents)
+        points, n = np.ascontiguousarray(points, np.float64) + 0.0, len(documents)
         report, reached = Report(), np.zeros(n, np.int32)
         for at in range(0, n, PIECE):
             end = min(n, at + PIECE)
@@ -90,8 +90,7 @@ class FeedShard(FeedIndex):
                 assert not isinstance(routed, Hits)
                 index.routed = routed[at:end]
             part = documents.part(at, end)
-            x, y = np.ascontiguousarray(points[at:end].T)
-            batch = win.Batch(x, y, times[at:end], part.end, part.word, part.weight, reached[at:end])
+            batch = win.Batch(points[at:end], times[at:end], part.end, part.word, part.weight, reached[at:end])
             self._post(batch, report, at)
         if n:
             self.now = max(self.now, int(times[-1]))

@@ -107,7 +107,8 @@ class Story(RuleBasedStateMachine):
         self.small.append(patch("indexes.feeds.feed.DIVIDED", 6 if piece == 1 else 50_000))
         if piece == 3:
             # Ids are merged all the time, and looked up as those of bulk are.
-            self.small += [patch("indexes.core.ids.MERGE_AT", 4), patch("indexes.core.subscription_engine.BULK", 2)]
+            self.small += [patch("indexes.core.ids.MERGE_AT", 4), patch("indexes.feeds.posts.RECENT", 4)]
+            self.small.append(patch("indexes.core.subscription_engine.BULK", 2))
         for one in self.small:
             one.start()
         self.config = FeedConfig(BOUNDS, **window)

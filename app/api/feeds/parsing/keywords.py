@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from itertools import repeat
 from typing import Any
 
@@ -23,14 +23,13 @@ from indexes.feeds.config import (
     Shown,
     listed,
     weighted,
-    weights_are_sound,
 )
 from indexes.feeds.tokens import STOP_WORDS, tokens
 
 FEW = 1_024
 """Documents up to which their words stay a list."""
 
-_NUMBERS, _TEXT = frozenset({float, int}), frozenset({str})
+_NUMBERS = frozenset({float, int})
 _NEITHER = "must be a list of words, or an object of weights by word"
 _WEIGHT = f"must be a number above 0 and at most {MOST_WEIGHT:g}"
 _TOO_MANY = f"there are more than {MOST_WORDS} keywords"
@@ -42,7 +41,7 @@ class Words:
     """Reads the keywords of the documents of one body; `errors` is where it notes what is wrong. With `needed` there
     must be one at least."""
 
-    def __init__(self, stop_words: Sequence[str] | None, errors: ElementErrors, needed: bool) -> None:
+    def __init__(self, stop_words: Collection[str] | None, errors: ElementErrors, needed: bool) -> None:
         self._stop_words = STOP_WORDS if stop_words is None else frozenset(stop_words)
         self._errors = errors
         self._needed = needed
@@ -163,21 +162,18 @@ def _plain(items: Sequence[Any]) -> Keywords | None:
         words.extend(given)
         ends.append(len(words))
         longest = max(longest, len(given))
-    if not (set(map(type, words)) <= _TEXT and set(map(type, weights)) <= _NUMBERS):
+    if not set(map(type, weights)) <= _NUMBERS:
         return None
-    together = "\0".join(words)
-    if together.casefold() != together:
-        return None
+    # Most have few words, for which Python is faster than numpy.
+    numbers = weights if not listed_words else [weight for weight in weights if weight == weight]
     try:
-        weight = np.array(weights, np.float64)
-    except OverflowError:
+        together, total, weight = "\0".join(words), sum(numbers), np.array(weights, np.float64)
+    except (TypeError, OverflowError):
+        # What is no text, or a number too large.
         return None
-    # Where all have weights one reduction finds what is too small and what is no number.
-    sound = not listed_words and weight.min(initial=1.0) > 0 and weight.max(initial=1.0) <= MOST_WEIGHT
-    if not sound and np.count_nonzero(np.isnan(weight)) != listed_words:
+    if together.casefold() != together or total != total or len(numbers) + listed_words != len(words):
         return None
-    sound = sound or weights_are_sound(weight)
-    # Here a word is as long as Python says, which is faster than to ask for the lengths of a column.
+    sound = not numbers or (min(numbers) > 0 and max(numbers) <= MOST_WEIGHT)
     letters = set(map(len, words))
     sound = sound and 0 not in letters and max(letters, default=0) <= MOST_LETTERS and longest <= MOST_WORDS
     word = words if len(items) <= FEW else pa.array(words, pa.string())

@@ -26,24 +26,25 @@ from indexes.feeds.config import FeedConfig, Keywords
 Float64 = npt.NDArray[np.float64]
 
 _NOWHERE = [np.nan, np.nan]
+_PLACE = Place("posts")
 
 
 class PostReader:
     """Reads the posts of a feed with this configuration; payloads of at most `max_payload` bytes."""
 
     def __init__(self, config: FeedConfig, validators: FeedValidators, max_payload: int) -> None:
-        self._config = config
-        self._validators = validators
+        self.validators = validators
+        self._stop_words = None if config.stop_words is None else frozenset(config.stop_words)
         self._max_payload = max_payload
 
     def read(self, kind: BodyFormat, raw: bytes | bytearray, query: OnErrorQuery) -> Read[Post]:
         """The posts of a body; `query` its other fields. Raises the problems 400, 413 and 422."""
         columns = _Columns()
-        words = Words(self._config.stop_words, columns.errors, needed=False)
+        words = Words(self._stop_words, columns.errors, needed=False)
         place, _, skip = Elements(
             "posts",
-            self._validators.posts,
-            self._validators.post,
+            self.validators.posts,
+            self.validators.post,
             columns.errors,
             partial(self._add_items, columns, words),
             lambda schema: check_columns(schema, ("x", "y"), ("id", "text", "keywords", "weights", "payload")),
@@ -55,26 +56,28 @@ class PostReader:
     def read_items(self, items: list[Any]) -> Read[Post]:
         """The posts of bodies that are validated already, one of each; those that are wrong are skipped."""
         columns = _Columns()
-        self._add_items(columns, Words(self._config.stop_words, columns.errors, needed=False), items)
+        self._add_items(columns, Words(self._stop_words, columns.errors, needed=False), items)
         command, indexes = columns.command(True)
         command.apart = True
-        return Read(command, True, Place("posts"), indexes, columns.errors)
+        return Read(command, True, _PLACE, indexes, columns.errors)
 
     def _add_items(self, columns: _Columns, words: Words, items: list[Any]) -> None:
         """Append validated elements; None is one that is known to be invalid."""
-        start, wrong = columns.count, columns.errors
+        start = columns.count
         keywords = words.read(start, items)
-        points = np.array([_NOWHERE if item is None else item["location"] for item in items], np.float64)
-        payloads = Payloads(self._max_payload, wrong)
-        columns.keep(
-            {
-                at: payloads.text(at, item["payload"])
-                for at, item in enumerate(items, start)
-                if item is not None and item.get("payload") is not None
-            }
-        )
-        ids = [None if item is None else item.get("id") for item in items]
-        columns.add(ids, keywords, points if items else points.reshape(0, 2))
+        payloads = Payloads(self._max_payload, columns.errors)
+        ids: list[str | None] = []
+        points: list[list[float]] = []
+        for at, item in enumerate(items, start):
+            if item is None:
+                ids.append(None)
+                points.append(_NOWHERE)
+            else:
+                ids.append(item.get("id"))
+                points.append(item["location"])
+                if item.get("payload") is not None:
+                    columns.keep(at, payloads.text(at, item["payload"]))
+        columns.add(ids, keywords, np.array(points, np.float64).reshape(len(items), 2))
 
     def _add_batch(self, columns: _Columns, words: Words, batch: pa.RecordBatch) -> None:
         start, wrong = columns.count, columns.errors
@@ -83,7 +86,8 @@ class PostReader:
         keywords = words.batch(start, batch, texts_of(batch, start, wrong))
         payload = strings(batch, "payload")
         if payload is not None:
-            columns.keep(Payloads(self._max_payload, wrong).column(payload, start, ~nulls(payload)))
+            for at, text in Payloads(self._max_payload, wrong).column(payload, start, ~nulls(payload)).items():
+                columns.keep(at, text)
         columns.add(ids.to_pylist(), keywords, points)
 
 
@@ -103,8 +107,9 @@ class _Columns(Columns):
         self._keywords.append(keywords)
         self._points.append(points)
 
-    def keep(self, texts: dict[int, bytes | None]) -> None:
-        self.payload |= {at: text for at, text in texts.items() if text is not None}
+    def keep(self, at: int, payload: bytes | None) -> None:
+        if payload is not None:
+            self.payload[at] = payload
 
     def command(self, skip: bool) -> tuple[Post, list[int] | None]:
         """The command without the elements that have errors, and the places of the others if there were such."""
