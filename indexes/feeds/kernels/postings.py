@@ -31,6 +31,7 @@ from indexes.compiled.simd import LANES, bit_count, lanes_within, prefetch_block
 from indexes.core.arrays import Floats, Ints, Ints32, int64
 from indexes.feeds.kernels.buffers import score_of
 from indexes.feeds.kernels.cells import Cells, build_cells, cell_at, nearest
+from indexes.feeds.kernels.nearness import EIGHT, SCALE, SLACK, lanes_near
 from indexes.feeds.kernels.refill import take_again
 from indexes.feeds.kernels.scratch import (
     AT,
@@ -70,15 +71,6 @@ LEVELS = (0.1, 0.15, 0.2, 0.26, 0.34, 0.45, 0.6, 1.0)
 
 _LEVELS = np.array(LEVELS)
 
-SLACK = 1e-9
-"""More than rounding can add to a score."""
-
-SCALE = 1 << 28
-"""Steps of a bound from 0 to 1."""
-
-LOWEST = -SCALE // 2
-"""The least bound; that of a lower one is this too."""
-
 LEAST_KEY = -1 << 62
 """Less than any key."""
 
@@ -90,6 +82,9 @@ EMPTY = (1 << 31) - 1
 
 SINGLE = 1
 """Places of a block that is opened for one subscription; it has the list of the last level alone."""
+
+INDEX = 4 * SEEN - 1
+"""`i & INDEX` is i for a place among the keys seen, and not negative."""
 
 AHEAD = 12
 """Postings that are prefetched."""
@@ -458,6 +453,7 @@ def find_ordered(
         at, end, least_above, ratio = scratch.block[b], scratch.end[b], scratch.bound[b], scratch.ratio[b]
         reading = at < end
         while reading:
+            prefetch_block(postings.key, at + 2 * LANES)
             copy_lanes(scratch.seen, seen, postings.key, at)
             fill_lanes(scratch.rest, seen, ratio)
             read = min(bit_count(lanes_within(postings.key, at, LEAST_KEY, least_above - 1)), end - at)
@@ -480,24 +476,19 @@ def find_ordered(
 @internal
 def _try(table: Subscribers, scratch: Scratch, seen: int, found: int, x: float, y: float, diagonal: float) -> int:
     """Append the subscriptions of the keys seen that score theta or more to the hits, of which there are `found`.
-    Returns their number.
-
-    A bound gives the weights of a subscription, (1 - alpha) l <= (theta - alpha bound) / level, unless it was clipped
-    from below. From these and the length of the post's weights follows how near it has to be, and only those
-    near enough are scored."""
+    Returns their number. Only those near enough are scored: see `nearness`."""
     # Between other bounds squares of distances may be no numbers that can be compared.
-    left, comparable = 0, 1.0 / WIDE < diagonal < WIDE
-    for i in range(seen):
-        if i + 2 * AHEAD < seen:
-            prefetch_line(table.row, (scratch.seen[i + 2 * AHEAD] & 0xFFFFFFFF) * ROW)
-        slot, bound = scratch.seen[i] & 0xFFFFFFFF, scratch.seen[i] >> 32
-        row = slot * ROW
-        theta, alpha = table.row[row + THETA] - SLACK, table.row[row + ALPHA]
-        lacks = theta - scratch.rest[i] * (theta - alpha * bound * (1.0 / SCALE))
-        dx, dy, reach = table.row[row + X] - x, table.row[row + Y] - y, diagonal * (alpha - lacks)
-        far = (reach < 0.0) | (alpha * alpha * (dx * dx + dy * dy) > reach * reach)
-        scratch.seen[left] = slot
-        left += 0 if far & (lacks > 0.0) & (bound > LOWEST) & comparable else 1
+    left, always = 0, 0 if 1.0 / WIDE < diagonal < WIDE else (1 << EIGHT) - 1
+    fill_lanes(scratch.seen, seen, 0)
+    for i in range(0, seen, EIGHT):
+        ahead = min(i + 2 * AHEAD, seen)
+        for j in range(ahead, ahead + EIGHT):
+            prefetch_line(table.row, (scratch.seen[j & INDEX] & 0xFFFFFFFF) * ROW)
+        near = lanes_near(table.row, scratch.seen, scratch.rest, i, x, y, diagonal) | always
+        near &= (1 << min(EIGHT, seen - i)) - 1
+        for j in range(EIGHT):
+            scratch.seen[left & INDEX] = scratch.seen[(i + j) & INDEX] & 0xFFFFFFFF
+            left += (near >> j) & 1
     scratch.counted[VISITED] += seen
     scratch.counted[SCORED] += left
     for i in range(min(AHEAD, left)):
