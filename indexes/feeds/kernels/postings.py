@@ -63,7 +63,19 @@ from indexes.feeds.kernels.step import (
     slide,
     take_in,
 )
-from indexes.feeds.kernels.subscriptions import ALPHA, ROW, TERM, THETA, Subscribers, X, Y
+from indexes.feeds.kernels.subscriptions import (
+    ALPHA,
+    LARGEST,
+    ROW,
+    TERM,
+    TERMS,
+    THETA,
+    Subscribers,
+    X,
+    Y,
+    prefetch_terms,
+    words_of,
+)
 from indexes.feeds.kernels.window import NEXT, Batch, Window
 
 LEVELS = (0.1, 0.15, 0.2, 0.26, 0.34, 0.45, 0.6, 1.0)
@@ -492,18 +504,22 @@ def _try(table: Subscribers, scratch: Scratch, seen: int, found: int, x: float, 
     scratch.counted[VISITED] += seen
     scratch.counted[SCORED] += left
     for i in range(min(AHEAD, left)):
-        prefetch_block(table.term, 2 * table.note[scratch.seen[i] * ROW + TERM])
+        prefetch_terms(table, scratch.seen[i])
     for i in range(left):
         if i + AHEAD < left:
-            prefetch_block(table.term, 2 * table.note[scratch.seen[i + AHEAD] * ROW + TERM])
-        slot = scratch.seen[i]
+            prefetch_terms(table, scratch.seen[(i + AHEAD) & INDEX])
+        slot = scratch.seen[i] & 0xFFFFFFFF
         row = slot * ROW
-        text, begin = 0.0, table.note[row + TERM]
-        for t in range(begin, begin + table.words[slot]):
-            # A post lacks most words, which is read from bits, since the weights do not fit into the cache.
-            word = int64(table.term[2 * t])
-            shared = (int64(scratch.has[word >> 3]) >> (word & 7)) & 1
-            text += table.term[2 * t + 1] * (scratch.vector[word * shared] * shared)
+        text, begin = 0.0, table.note[row + TERM] & LARGEST
+        end = begin + words_of(table, slot)
+        # Few have more, and whether they have less is not worth a jump: others' terms may follow, which do not count.
+        for t in range(begin, end, TERMS):
+            for u in range(t, t + TERMS):
+                # A post lacks most words, which is read from bits, since the weights do not fit into the cache.
+                word = int64(table.term[2 * u]) & LARGEST
+                shared = (int64(scratch.has[word >> 3]) >> (word & 7)) & (1 if u < end else 0)
+                both = table.term[2 * u + 1] * scratch.vector[word * shared]
+                text += both if shared else 0.0
         score = score_of(table.row[row + X], table.row[row + Y], table.row[row + ALPHA], x, y, diagonal, text)
         scratch.hit[found], scratch.hit_score[found] = slot, score
         # It may have been seen by another word.
