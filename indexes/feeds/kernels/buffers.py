@@ -27,6 +27,7 @@ from indexes.feeds.kernels.subscriptions import (
     OLDEST,
     POSTS,
     ROW,
+    SMALL,
     TERM,
     THETA,
     Subscribers,
@@ -150,11 +151,13 @@ def remove(table: Subscribers, slot: int, post: int) -> int:
 @internal
 def prefetch_buffer(table: Subscribers, slot: int) -> None:
     """Prefetch a buffer, or the first three lines of each of its columns."""
-    base = buffer_of(table, slot)
-    prefetch_block(table.score, base)
-    prefetch_block(table.tag, base)
-    prefetch_line(table.score, base + 16)
-    prefetch_line(table.tag, base + 16)
+    base, held = buffer_of(table, slot), (table.note[slot * ROW + SMALL] >> 16) & 0xFFFF
+    prefetch_line(table.score, base)
+    prefetch_line(table.tag, base)
+    prefetch_line(table.score, base + min(held, 8))
+    prefetch_line(table.tag, base + min(held, 8))
+    prefetch_line(table.score, base + min(held, 16))
+    prefetch_line(table.tag, base + min(held, 16))
 
 
 @internal
