@@ -21,19 +21,22 @@ from indexes.compiled.jit import inlined, internal, kernel
 from indexes.compiled.simd import prefetch_block, prefetch_line
 from indexes.core import aligned
 from indexes.core.arrays import Floats, Ints, Ints32, int64
+from indexes.feeds.kernels.entries import LINE, insert_lanes
 from indexes.feeds.kernels.subscriptions import (
     ALPHA,
     ENTRY,
     OLDEST,
     POSTS,
     ROW,
-    SMALL,
     TERM,
     THETA,
     Subscribers,
     X,
     Y,
     buffer_of,
+    held_by,
+    kind_of,
+    whole_lines,
 )
 from indexes.feeds.kernels.window import CHUNK, FIRST, NEXT, NONE, Window
 from indexes.feeds.theta import BUCKETS, Limits
@@ -92,36 +95,51 @@ def insert(table: Subscribers, limits: Limits, slot: int, score: float, post: in
     """Insert the newest post, with a score of theta or more. Returns its place among the entries, or NONE if the buffer
     was full and the post is not among those kept; a full buffer raises theta. O(entries)."""
     row = slot * ROW
-    base, n, kind = buffer_of(table, slot), int64(table.held[slot]), table.kind[slot]
+    base, n, kind = buffer_of(table, slot), held_by(table, slot), kind_of(table, slot)
     place, room, limit = int64(0), int64(limits.room[kind]), int64(limits.dominated[kind])
-    for i in range(n):
-        place += 1 if table.score[base + i] > score else 0
     more, most = (1, limit) if limit > 0 else (0, int64(POSTS))
-    if n == room:
-        dropped = 0
-        for i in range(base + place, base + n):
-            dropped += 1 if (table.tag[i] & (POSTS - 1)) + more >= most else 0
-        if dropped == 0:
-            n = int64(limits.kept[kind])
-            table.row[row + THETA] = table.score[base + n]
-            table.complete[slot] = 0
-    if place <= n:
-        # What is to be written next: the post, then each entry below it that is not dropped.
-        at, next_score, next_tag = base + place, score, post * POSTS
-        for i in range(base + place, base + n):
-            own_score, own_tag = table.score[i], table.tag[i] + more
-            table.score[at], table.tag[at] = next_score, next_tag
-            stays = (own_tag & (POSTS - 1)) < most
-            next_score, next_tag = (own_score, own_tag) if stays else (next_score, next_tag)
-            at += 1 if stays else 0
-        table.score[at], table.tag[at] = next_score, next_tag
-        n = at + 1 - base
-        if n == 1:
-            table.note[row + OLDEST] = post
-    else:
+    end = base + n
+    dropped, first = int64(0), end
+    for i in range(base, base + whole_lines(n)):
+        above, inside = table.score[i] > score, i < end
+        drops = inside & (not above) & ((table.tag[i] & (POSTS - 1)) + more >= most)
+        place += 1 if inside & above else 0
+        dropped += 1 if drops else 0
+        first = min(first, i if drops else end)
+    if (n == room) & (dropped == 0):
+        n = int64(limits.kept[kind])
+        first = base + n
+        table.row[row + THETA] = table.score[first]
+        table.complete[slot] = 0
+    if place > n:
         place = int64(NONE)
+    elif dropped > 1:
+        n = _insert_and_drop(table, base, n, place, score, post * POSTS, most)
+    else:
+        at = base + place
+        for block in range((base + n - dropped) & -LINE, (at & -LINE) - 1, -LINE):
+            insert_lanes(table.score, table.tag, block, at - block, first - block, score, post * POSTS, more)
+        n += 1 - dropped
     table.held[slot] = n
+    if n == 1:
+        table.note[row + OLDEST] = post
     return place
+
+
+@internal
+def _insert_and_drop(table: Subscribers, base: int, n: int, place: int, score: float, tag: int, most: int) -> int:
+    """Insert an entry at a place of a buffer of n, and drop those that as many dominate then. Returns how many there
+    are. O(n)."""
+    # What is to be written next: the new one, then each entry below it that is not dropped.
+    at = base + place
+    for i in range(base + place, base + n):
+        own_score, own_tag = table.score[i], table.tag[i] + 1
+        table.score[at], table.tag[at] = score, tag
+        stays = (own_tag & (POSTS - 1)) < most
+        score, tag = (own_score, own_tag) if stays else (score, tag)
+        at += 1 if stays else 0
+    table.score[at], table.tag[at] = score, tag
+    return at + 1 - base
 
 
 @inlined
@@ -130,13 +148,13 @@ def remove(table: Subscribers, slot: int, post: int) -> int:
     O(entries), or O(1) for one that is older than all."""
     row, place = slot * ROW, int64(NONE)
     if table.note[row + OLDEST] <= post:
-        base, n, oldest = buffer_of(table, slot), int64(table.held[slot]), int64(LATEST)
-        least, at = post * POSTS, n
-        for i in range(n):
-            tag = table.tag[base + i]
-            own = (tag >= least) & (tag < least + POSTS)
-            at = i if own else at
-            oldest = min(oldest, LATEST if own else tag)
+        base, n, oldest = buffer_of(table, slot), held_by(table, slot), int64(LATEST)
+        least, at, end = post * POSTS, n, base + n
+        for i in range(base, base + whole_lines(n)):
+            tag, inside = table.tag[i], i < end
+            own = inside & (tag >= least) & (tag < least + POSTS)
+            at += i - end if own else 0
+            oldest = min(oldest, LATEST if own | (i >= end) else tag)
         table.note[row + OLDEST] = oldest // POSTS
         if at < n:
             place = at
@@ -151,7 +169,7 @@ def remove(table: Subscribers, slot: int, post: int) -> int:
 @internal
 def prefetch_buffer(table: Subscribers, slot: int) -> None:
     """Prefetch a buffer, or the first three lines of each of its columns."""
-    base, held = buffer_of(table, slot), (table.note[slot * ROW + SMALL] >> 16) & 0xFFFF
+    base, held = buffer_of(table, slot), held_by(table, slot)
     prefetch_line(table.score, base)
     prefetch_line(table.tag, base)
     prefetch_line(table.score, base + min(held, 8))

@@ -19,7 +19,7 @@ from indexes.core import aligned
 from indexes.core.arrays import Bytes, Floats, Int16s, Ints, Ints32, run_lengths, run_places
 from indexes.feeds.kernels.arena import Arena, grown
 from indexes.feeds.kernels.weights import weigh
-from indexes.feeds.theta import Buffering
+from indexes.feeds.theta import LINE, Buffering
 from indexes.feeds.words import Documents
 
 ROW = 8
@@ -90,6 +90,24 @@ def buffer_of(table: Subscribers, slot: int) -> int:
 def words_of(table: Subscribers, slot: int) -> int:
     """As `table.words[slot]`, from the line of the row that is read anyway."""
     return table.note[slot * ROW + SMALL] & 0xFFFF
+
+
+@inlined
+def held_by(table: Subscribers, slot: int) -> int:
+    """As `table.held[slot]`."""
+    return (table.note[slot * ROW + SMALL] >> 16) & 0xFFFF
+
+
+@inlined
+def kind_of(table: Subscribers, slot: int) -> int:
+    """As `table.kind[slot]`."""
+    return (table.note[slot * ROW + SMALL] >> 48) & 0xFFFF
+
+
+@inlined
+def whole_lines(entries: int) -> int:
+    """The entries of a buffer with those behind them up to a whole line."""
+    return (entries + LINE - 1) & -LINE
 
 
 @inlined
@@ -180,7 +198,7 @@ class Table:
     def _reserve(self, slots: int = 0, terms: int = 0, entries: int = 0) -> None:
         """Make room for what is allocated, and for so much more: at once half as much again."""
         table = self.arrays
-        slots, terms, entries = self._slots.end + slots, self._terms.end + terms + TERMS, self._entries.end + entries
+        slots, terms, entries = self._slots.end + slots, self._terms.end + terms + TERMS, self._entries.end + entries + LINE
         if slots > len(table.there):
             room = max(slots, 3 * len(table.there) // 2, 64)
             row = grown(table.row, room * ROW)
