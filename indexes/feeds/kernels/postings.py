@@ -99,7 +99,10 @@ INDEX = 4 * SEEN - 1
 """`i & INDEX` is i for a place among the keys seen, and not negative."""
 
 AHEAD = 12
-"""Postings that are prefetched."""
+"""Lists, and terms of subscriptions, that are prefetched."""
+
+ROWS_AHEAD = 96
+"""Postings whose rows are prefetched."""
 
 DIRECTORY_END, KEYS_END = range(2)
 """Places in `Postings.size`: how far the columns of blocks and of keys are in use."""
@@ -492,8 +495,10 @@ def _try(table: Subscribers, scratch: Scratch, seen: int, found: int, x: float, 
     # Between other bounds squares of distances may be no numbers that can be compared.
     left, always = 0, 0 if 1.0 / WIDE < diagonal < WIDE else (1 << EIGHT) - 1
     fill_lanes(scratch.seen, seen, 0)
+    for i in range(min(ROWS_AHEAD, seen)):
+        prefetch_line(table.row, (scratch.seen[i] & 0xFFFFFFFF) * ROW)
     for i in range(0, seen, EIGHT):
-        ahead = min(i + 2 * AHEAD, seen)
+        ahead = min(i + ROWS_AHEAD, seen)
         for j in range(ahead, ahead + EIGHT):
             prefetch_line(table.row, (scratch.seen[j & INDEX] & 0xFFFFFFFF) * ROW)
         near = lanes_near(table.row, scratch.seen, scratch.rest, i, x, y, diagonal) | always
