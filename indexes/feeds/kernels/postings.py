@@ -27,7 +27,7 @@ import numpy as np
 from indexes.compiled.blocks import copy_lanes, fill_lanes
 from indexes.compiled.jit import inlined, internal, kernel
 from indexes.compiled.kept import Words, declare, unpacked
-from indexes.compiled.simd import LANES, bit_count, lanes_within, prefetch_block, prefetch_line
+from indexes.compiled.simd import LANES, lanes_within, low_bit, prefetch_block, prefetch_line
 from indexes.core.arrays import Floats, Ints, Ints32, int64
 from indexes.feeds.kernels.buffers import score_of
 from indexes.feeds.kernels.cells import Cells, build_cells, cell_at, nearest
@@ -83,14 +83,14 @@ LEVELS = (0.1, 0.15, 0.2, 0.26, 0.34, 0.45, 0.6, 1.0)
 
 _LEVELS = np.array(LEVELS)
 
-LEAST_KEY = -1 << 62
-"""Less than any key."""
-
 WIDE = 1e100
 """A diagonal with whose square, and that of its inverse, one can compute."""
 
 EMPTY = (1 << 31) - 1
 """The head of a list without keys: greater than any bound."""
+
+LEAST_KEY = -1 << 62
+"""Less than any key."""
 
 SINGLE = 1
 """Places of a block that is opened for one subscription; it has the list of the last level alone."""
@@ -423,8 +423,8 @@ def post_ordered(
             hits = find_ordered(postings, cells, window, table, scratch, window.size[NEXT] - 1, state.diagonal)
             status = room_for_hits(owners, scratch, hits)
             if status == DONE:
-                take_in(window, table, state.limits, owners, scratch, hits)
-                move_hits(postings, table, scratch, hits)
+                raised = take_in(window, table, state.limits, owners, scratch, hits)
+                move_hits(postings, table, scratch, raised)
                 slide(window, table, owners, scratch, window_posts)
         if scratch.size[PHASE] == EVALUATE:
             first = scratch.size[NEXT_SHORT]
@@ -437,12 +437,10 @@ def post_ordered(
 
 
 @internal
-def move_hits(postings: Postings, table: Subscribers, scratch: Scratch, hits: int) -> None:
-    """`move` for the recipients of a post whose thetas changed."""
-    for i in range(hits):
-        slot = int64(scratch.hit[i])
-        if scratch.hit_score[i] != table.row[slot * ROW + THETA]:
-            move(postings, table, slot, scratch.hit_score[i])
+def move_hits(postings: Postings, table: Subscribers, scratch: Scratch, raised: int) -> None:
+    """`move` for the recipients of a post whose thetas it has raised."""
+    for i in range(raised):
+        move(postings, table, int64(scratch.hit[i]), scratch.hit_score[i])
 
 
 @internal
@@ -465,13 +463,15 @@ def find_ordered(
     for b in range(m):
         if b + AHEAD < m:
             prefetch_block(postings.key, scratch.block[b + AHEAD])
+            prefetch_line(postings.key, scratch.block[b + AHEAD] + LANES - 1)
         at, end, least_above, ratio = scratch.block[b], scratch.end[b], scratch.bound[b], scratch.ratio[b]
         reading = at < end
         while reading:
             prefetch_block(postings.key, at + 2 * LANES)
             copy_lanes(scratch.seen, seen, postings.key, at)
             fill_lanes(scratch.rest, seen, ratio)
-            read = min(bit_count(lanes_within(postings.key, at, LEAST_KEY, least_above - 1)), end - at)
+            # Up to the first that is greater, or to the end of all lanes.
+            read = min(low_bit(~lanes_within(postings.key, at, LEAST_KEY, least_above - 1)), end - at)
             seen += read
             at += read
             reading = read == LANES and at < end
