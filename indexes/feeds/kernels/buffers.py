@@ -21,7 +21,7 @@ from indexes.compiled.jit import inlined, internal, kernel
 from indexes.compiled.simd import prefetch_block, prefetch_line
 from indexes.core import aligned
 from indexes.core.arrays import Floats, Ints, int64
-from indexes.feeds.kernels.entries import LINE, insert_lanes
+from indexes.feeds.kernels.entries import LINE, insert_lanes, remove_lanes
 from indexes.feeds.kernels.subscriptions import (
     ALPHA,
     ENTRY,
@@ -156,10 +156,9 @@ def remove(table: Subscribers, slot: int, post: int) -> int:
         table.note[row + OLDEST] = oldest // POSTS
         if at < n:
             place = at
-            for i in range(base + at, base + n - 1):
-                table.score[i] = table.score[i + 1]
-            for i in range(base + at, base + n - 1):
-                table.tag[i] = table.tag[i + 1]
+            for line in range((base + at) & -LINE, end, LINE):
+                following = line + LINE if line + LINE < end else line
+                remove_lanes(table.score, table.tag, line, base + at - line, following)
             table.held[slot] = n - 1
     return place
 

@@ -15,39 +15,61 @@ from llvmlite import ir  # isort: skip
 from numba import types  # isort: skip
 
 
+_NUMBERS = ir.VectorType(ir.IntType(64), LINE)
+_PLACES = list(range(LINE))
+
+
+def _moved(context: Any, builder: Any, kind: Any, column: Any, base: Any, other: Any, places: Any, lane: int) -> Any:
+    """A line, and the same with the entries at these places in the order of places and the one at `other` in a lane."""
+    old = load(context, builder, kind, column, base, LINE)
+    data = context.make_array(kind)(context, builder, value=column).data
+    turned = builder.shuffle_vector(old, old, ir.Constant(ir.VectorType(ir.IntType(32), LINE), places))
+    return old, builder.insert_element(turned, builder.load(builder.gep(data, [other])), ir.IntType(32)(lane))
+
+
+def _store(context: Any, builder: Any, kind: Any, column: Any, base: Any, line: Any) -> None:
+    address = address_of(context, builder, kind, column, base, LINE)
+    builder.store(line, address, align=kind.dtype.bitwidth // 8)
+
+
 @primitive
 def _lanes_inserted(
     typing: Any, scores: Any, tags: Any, base: Any, at: Any, end: Any, score: Any, tag: Any, more: Any
 ) -> Any:
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        whole = ir.IntType(64)
-        numbers = ir.VectorType(whole, LINE)
-        lane = ir.Constant(numbers, list(range(LINE)))
+        whole, lane = ir.IntType(64), ir.Constant(_NUMBERS, _PLACES)
         # The entry before the line, if it moves into it; another buffer may end there otherwise.
         before = builder.sub(args[2], builder.zext(builder.icmp_signed("<", args[3], whole(0)), whole))
-        at, end = (splat(builder, numbers, value) for value in args[3:5])
+        at, end = (splat(builder, _NUMBERS, value) for value in args[3:5])
         new, below = builder.icmp_signed("==", lane, at), builder.icmp_signed(">", lane, at)
         moves = builder.and_(below, builder.icmp_signed("<=", lane, end))
         for column, value in ((0, args[5]), (1, args[6])):
             kind, array = signature.args[column], args[column]
-            old = load(context, builder, kind, array, args[2], LINE)
-            data = context.make_array(kind)(context, builder, value=array).data
-            last = builder.load(builder.gep(data, [before]))
-            turned = builder.shuffle_vector(old, old, ir.Constant(ir.VectorType(ir.IntType(32), LINE), _MOVED))
-            moved = builder.select(moves, builder.insert_element(turned, last, ir.IntType(32)(0)), old)
+            old, moved = _moved(context, builder, kind, array, args[2], before, [0, *_PLACES[:-1]], 0)
+            line = builder.select(moves, moved, old)
             if column:
-                dominated = builder.select(below, splat(builder, numbers, args[7]), ir.Constant(numbers, [0] * LINE))
-                moved = builder.add(moved, dominated)
-            moved = builder.select(new, splat(builder, old.type, value), moved)
-            address = address_of(context, builder, kind, array, args[2], LINE)
-            builder.store(moved, address, align=kind.dtype.bitwidth // 8)
+                more = builder.select(below, splat(builder, _NUMBERS, args[7]), ir.Constant(_NUMBERS, [0] * LINE))
+                line = builder.add(line, more)
+            line = builder.select(new, splat(builder, old.type, value), line)
+            _store(context, builder, kind, array, args[2], line)
         return context.get_dummy_value()
 
     number = types.int64
     return types.void(scores, tags, number, number, number, types.float64, number, number), codegen
 
 
-_MOVED = [0, *range(LINE - 1)]
+@primitive
+def _lanes_removed(typing: Any, scores: Any, tags: Any, base: Any, at: Any, following: Any) -> Any:
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        moves = builder.icmp_signed(">=", ir.Constant(_NUMBERS, _PLACES), splat(builder, _NUMBERS, args[3]))
+        for kind, column in zip(signature.args[:2], args[:2], strict=True):
+            order = [*_PLACES[1:], LINE - 1]
+            old, moved = _moved(context, builder, kind, column, args[2], args[4], order, LINE - 1)
+            _store(context, builder, kind, column, args[2], builder.select(moves, moved, old))
+        return context.get_dummy_value()
+
+    number = types.int64
+    return types.void(scores, tags, number, number, number), codegen
 
 
 # Eight arguments: the columns, the line and two places in it, and the entry.
@@ -64,6 +86,17 @@ def insert_lanes(scores: Any, tags: Any, base: int, at: int, end: int, score: fl
             scores[base + j], tags[base + j] = score, tag
 
 
+def remove_lanes(scores: Any, tags: Any, base: int, at: int, following: int) -> None:
+    """Of the line that begins at `base`: move the entries behind place `at` back by one, over the one there, and the
+    entry `following` to its end. The place is counted from the begin of the line, before which it may lie."""
+    for column in (scores, tags):
+        last = column[following]
+        for j in range(max(at, 0), LINE - 1):
+            column[base + j] = column[base + j + 1]
+        column[base + LINE - 1] = last
+
+
+replace(remove_lanes, lambda scores, tags, base, at, following: _lanes_removed(scores, tags, base, at, following))
 replace(
     insert_lanes,
     lambda scores, tags, base, at, end, score, tag, more: _lanes_inserted(

@@ -198,7 +198,7 @@ class Table:
     def _reserve(self, slots: int = 0, terms: int = 0, entries: int = 0) -> None:
         """Make room for what is allocated, and for so much more: at once half as much again."""
         table = self.arrays
-        slots, terms, entries = self._slots.end + slots, self._terms.end + terms + TERMS, self._entries.end + entries + LINE
+        slots, terms, entries = self._slots.end + slots, self._terms.end + terms + TERMS, self._entries.end + entries
         if slots > len(table.there):
             room = max(slots, 3 * len(table.there) // 2, 64)
             row = grown(table.row, room * ROW)
