@@ -119,7 +119,7 @@ def insert(table: Subscribers, limits: Limits, slot: int, score: float, post: in
             insert_lanes(table.score, table.tag, block, at - block, first - block, score, post * POSTS, more)
         n += 1 - dropped
     table.held[slot] = n
-    if n == 1:
+    if (n == 1) & (place != NONE):
         table.note[row + OLDEST] = post
     return place
 
