@@ -25,6 +25,7 @@ from indexes.feeds.kernels.entries import LINE, insert_lanes, remove_lanes
 from indexes.feeds.kernels.subscriptions import (
     ALPHA,
     ENTRY,
+    LARGEST,
     OLDEST,
     POSTS,
     ROW,
@@ -223,7 +224,7 @@ def evaluate(
 @internal
 def _collect(window: Window, table: Subscribers, evaluation: Evaluation, slot: int) -> tuple[int, int]:
     """Find the posts of the window that share a word. Returns their number, and that of the postings read."""
-    first, end, mask, n, read = window.size[FIRST], window.size[NEXT], window.x.size - 1, 0, 0
+    first, end, mask, n, read = window.size[FIRST], window.size[NEXT], (window.x.size - 1) & LARGEST, 0, 0
     begin = table.note[slot * ROW + TERM]
     for t in range(begin, begin + table.words[slot]):
         word, weight = int64(table.term[2 * t]), table.term[2 * t + 1]
@@ -233,16 +234,16 @@ def _collect(window: Window, table: Subscribers, evaluation: Evaluation, slot: i
             ahead = _prefetch_chunk(window, ahead)
         while chunk != NONE:
             ahead = _prefetch_chunk(window, ahead)
-            for at in range(chunk * CHUNK, chunk * CHUNK + window.used[chunk]):
+            begin = (chunk * CHUNK) & LARGEST
+            for at in range(begin, begin + window.used[chunk]):
                 post, other = window.chunk_post[at], window.chunk_weight[at]
-                if first <= post < end and other >= 0.0:
-                    # Products of weights are above 0: the sum of a post that was found is, too.
-                    place = post & mask
-                    before = evaluation.sum[place]
-                    evaluation.sum[place] = before + weight * other
-                    evaluation.post[n] = post
-                    n += 1 if before == 0.0 else 0
-                    read += 1
+                # Products of weights are above 0: the sum of a post that was found is, too.
+                place, there = post & mask, (first <= post) & (post < end) & (other >= 0.0)
+                before = evaluation.sum[place]
+                evaluation.sum[place] = before + (weight * other if there else 0.0)
+                evaluation.post[n & LARGEST] = post
+                n += 1 if (before == 0.0) & there else 0
+                read += 1 if there else 0
             chunk = int64(window.after[chunk])
     return n, read
 
@@ -264,7 +265,7 @@ def _best(
     window: Window, table: Subscribers, evaluation: Evaluation, slot: int, n: int, rank: int, diagonal: float
 ) -> int:
     """Score the n posts found, and sort the best, at most `rank`, into `best` and `best_post`. Returns their number."""
-    row, mask = slot * ROW, window.x.size - 1
+    row, mask = slot * ROW, (window.x.size - 1) & LARGEST
     x, y, alpha = table.row[row + X], table.row[row + Y], table.row[row + ALPHA]
     for i in range(n):
         place = evaluation.post[i] & mask
@@ -275,9 +276,8 @@ def _best(
     least = _least_of_best(evaluation.score, n, rank) if n > rank else 0.0
     m = 0
     for i in range(n):
-        if evaluation.score[i] >= least:
-            evaluation.best[m], evaluation.best_post[m] = evaluation.score[i], evaluation.post[i]
-            m += 1
+        evaluation.best[m & LARGEST], evaluation.best_post[m & LARGEST] = evaluation.score[i], evaluation.post[i]
+        m += 1 if evaluation.score[i] >= least else 0
     _sort(evaluation.best, evaluation.best_post, m)
     return min(m, rank)
 
