@@ -21,7 +21,7 @@ from indexes.compiled.jit import inlined, internal, kernel
 from indexes.compiled.simd import prefetch_block, prefetch_line
 from indexes.core import aligned
 from indexes.core.arrays import Floats, Ints, int64
-from indexes.feeds.kernels.entries import LINE, insert_lanes, remove_lanes
+from indexes.feeds.kernels.entries import insert_lanes, remove_lanes
 from indexes.feeds.kernels.subscriptions import (
     ALPHA,
     ENTRY,
@@ -40,7 +40,7 @@ from indexes.feeds.kernels.subscriptions import (
     whole_lines,
 )
 from indexes.feeds.kernels.window import CHUNK, FIRST, NEXT, NONE, Window
-from indexes.feeds.theta import BUCKETS, Limits
+from indexes.feeds.theta import BUCKETS, LINE, Limits
 
 LATEST = 1 << 62
 """A number greater than that of any post."""

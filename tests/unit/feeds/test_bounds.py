@@ -8,7 +8,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from indexes.feeds.kernels.postings import LEVELS, SCALE, key_of
+from indexes.feeds.kernels.nearness import SCALE
+from indexes.feeds.kernels.postings import LEVELS, key_of
 from indexes.feeds.theta import BUCKETS, BUFFERS, CHEAPEST, KS, LINE, RATIOS, Buffering, cheapest_rank
 
 unit = st.floats(0, 1)
