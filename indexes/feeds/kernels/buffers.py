@@ -36,8 +36,6 @@ from indexes.feeds.kernels.subscriptions import (
     Y,
     buffer_of,
     held_by,
-    kind_of,
-    whole_lines,
 )
 from indexes.feeds.kernels.window import CHUNK, FIRST, NEXT, NONE, Window
 from indexes.feeds.theta import BUCKETS, LINE, Limits
@@ -94,12 +92,12 @@ def insert(table: Subscribers, limits: Limits, slot: int, score: float, post: in
     """Insert the newest post, with a score of theta or more. Returns its place among the entries, or NONE if the buffer
     was full and the post is not among those kept; a full buffer raises theta. O(entries)."""
     row = slot * ROW
-    base, n, kind = buffer_of(table, slot), held_by(table, slot), kind_of(table, slot)
+    base, n, kind = buffer_of(table, slot), held_by(table, slot), int64(table.kind[slot])
     place, room, limit = int64(0), int64(limits.room[kind]), int64(limits.dominated[kind])
     more, most = (1, limit) if limit > 0 else (0, int64(POSTS))
     end = base + n
     dropped, first = int64(0), end
-    for i in range(base, base + whole_lines(n)):
+    for i in range(base, base + (n + LINE - 1 & -LINE)):
         above, inside = table.score[i] > score, i < end
         drops = inside & (not above) & ((table.tag[i] & (POSTS - 1)) + more >= most)
         place += 1 if inside & above else 0
@@ -149,7 +147,7 @@ def remove(table: Subscribers, slot: int, post: int) -> int:
     if table.note[row + OLDEST] <= post:
         base, n, oldest = buffer_of(table, slot), held_by(table, slot), int64(LATEST)
         least, at, end = post * POSTS, n, base + n
-        for i in range(base, base + whole_lines(n)):
+        for i in range(base, base + (n + LINE - 1 & -LINE)):
             tag, inside = table.tag[i], i < end
             own = inside & (tag >= least) & (tag < least + POSTS)
             at += i - end if own else 0
@@ -272,7 +270,11 @@ def _best(
         dx, dy = x - window.x[place], y - window.y[place]
         evaluation.score[i], evaluation.best[i] = dx * dx + dy * dy, evaluation.sum[place]
         evaluation.sum[place] = 0.0
-    _scores(evaluation.score, evaluation.best, n, alpha, diagonal)
+    for i in range(n):
+        # As `score_of`, several at once, for which a division must not raise.
+        near = 1.0 - np.divide(math.sqrt(evaluation.score[i]), diagonal)
+        near = near if near > 0.0 else 0.0
+        evaluation.score[i] = alpha * near + (1.0 - alpha) * evaluation.best[i]
     least = _least_of_best(evaluation.score, n, rank) if n > rank else 0.0
     m = 0
     for i in range(n):
@@ -280,15 +282,6 @@ def _best(
         m += 1 if evaluation.score[i] >= least else 0
     _sort(evaluation.best, evaluation.best_post, m)
     return min(m, rank)
-
-
-@internal
-def _scores(score: Floats, text: Floats, n: int, alpha: float, diagonal: float) -> None:
-    """Put n scores in place of squares of distances: `score_of`, several at once."""
-    for i in range(n):
-        near = 1.0 - np.divide(math.sqrt(score[i]), diagonal)
-        near = near if near > 0.0 else 0.0
-        score[i] = alpha * near + (1.0 - alpha) * text[i]
 
 
 @internal

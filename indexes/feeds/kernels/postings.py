@@ -74,7 +74,6 @@ from indexes.feeds.kernels.subscriptions import (
     X,
     Y,
     prefetch_terms,
-    words_of,
 )
 from indexes.feeds.kernels.window import NEXT, Batch, Window
 
@@ -516,7 +515,7 @@ def _try(table: Subscribers, scratch: Scratch, seen: int, found: int, x: float, 
         slot = scratch.seen[i] & 0xFFFFFFFF
         row = slot * ROW
         text, begin = 0.0, table.note[row + TERM] & LARGEST
-        end = begin + words_of(table, slot)
+        end = begin + table.words[slot]
         # Few have more, and whether they have less is not worth a jump: others' terms may follow, which do not count.
         for t in range(begin, end, TERMS):
             for u in range(t, t + TERMS):

@@ -19,7 +19,7 @@ from indexes.core import aligned
 from indexes.core.arrays import Bytes, Floats, Int16s, Ints, Ints32, run_lengths, run_places
 from indexes.feeds.kernels.arena import Arena, grown
 from indexes.feeds.kernels.weights import weigh
-from indexes.feeds.theta import LINE, Buffering
+from indexes.feeds.theta import Buffering
 from indexes.feeds.words import Documents
 
 ROW = 8
@@ -87,27 +87,9 @@ def buffer_of(table: Subscribers, slot: int) -> int:
 
 
 @inlined
-def words_of(table: Subscribers, slot: int) -> int:
-    """As `table.words[slot]`, from the line of the row that is read anyway."""
-    return table.note[slot * ROW + SMALL] & 0xFFFF
-
-
-@inlined
 def held_by(table: Subscribers, slot: int) -> int:
-    """As `table.held[slot]`."""
+    """As `table.held[slot]`, from the line of the row that is read anyway."""
     return (table.note[slot * ROW + SMALL] >> 16) & 0xFFFF
-
-
-@inlined
-def kind_of(table: Subscribers, slot: int) -> int:
-    """As `table.kind[slot]`."""
-    return (table.note[slot * ROW + SMALL] >> 48) & 0xFFFF
-
-
-@inlined
-def whole_lines(entries: int) -> int:
-    """The entries of a buffer with those behind them up to a whole line."""
-    return (entries + LINE - 1) & -LINE
 
 
 @inlined
