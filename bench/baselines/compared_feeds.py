@@ -351,8 +351,8 @@ def post_compared(
             hits = _find(postings, cells, strategy, state, window.size[NEXT] - 1)
             status = room_for_hits(owners, scratch, hits)
             if status == DONE:
-                take_in(window, table, state.limits, owners, scratch, hits)
-                _move_hits(postings, table, strategy, scratch, hits)
+                raised = take_in(window, table, state.limits, owners, scratch, hits)
+                _move_hits(postings, table, strategy, scratch, raised)
                 slide(window, table, owners, scratch, window_posts)
         if scratch.size[PHASE] == EVALUATE:
             first = scratch.size[NEXT_SHORT]

@@ -169,7 +169,7 @@ class OrderedIndex(SubscriptionIndex):
             )
 
     def reads(self, table: Table) -> Reads:
-        return Reads(len(self.cells.box) // 4, int(self.arrays.size[DIRECTORY_END]), SEEN + LANES)
+        return Reads(len(self.cells.box) // 4, int(self.arrays.size[DIRECTORY_END]), SEEN + 2 * LANES)
 
     def post(self, state: StepState, batch: Batch, window_posts: int, most_entries: int) -> int:
         kept = self._keeper.kept((self.arrays, self.cells, *state), lambda: (self.arrays, self.cells, state))

@@ -74,8 +74,8 @@ class Buffering:
         self._kind: dict[int, int] = {}
 
     def room(self, k: Ints) -> Ints:
-        """Entries of a buffer for this k: whole lines of memory, but for `kmax`."""
-        return 2 * k if self.buffer == "kmax" else np.maximum(LEAST_ROOM, (2 * k + 4 + LINE - 1) // LINE * LINE)
+        """Entries of a buffer for this k: whole lines of memory."""
+        return np.maximum(LEAST_ROOM, (2 * k + 4 + LINE - 1) // LINE * LINE)
 
     def kinds(self, k: Ints) -> Ints:
         """The kind of each k. O(n), and O(BUCKETS) for each new k."""
@@ -87,7 +87,7 @@ class Buffering:
         return np.array([self._kind[one] for one in different.tolist()], np.int64)[at]
 
     def _with(self, limits: Limits, k: int) -> Limits:
-        room = int(self.room(np.array([k]))[0])
+        room = 2 * k if self.buffer == "kmax" else int(self.room(np.array([k]))[0])
         ranks = [min(room, self._rank(k, bucket)) for bucket in range(BUCKETS)]
         skyband = self.buffer != "kmax"
         kept = min(room - 1, int(np.ceil(KEPT * k)) + 1) if skyband else room - 1

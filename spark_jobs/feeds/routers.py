@@ -22,7 +22,8 @@ from numpy.typing import NDArray
 
 from indexes.core.arrays import Bools, Floats, Ints, Ints32
 from indexes.feeds.kernels.copies import Copies, Weighed
-from indexes.feeds.kernels.postings import LEVELS, SLACK
+from indexes.feeds.kernels.nearness import SLACK
+from indexes.feeds.kernels.postings import LEVELS
 
 MECHANISMS = ("hashing", "location", "keyword", "prefix")
 

@@ -20,10 +20,12 @@ import numpy as np
 from indexes.compiled.jit import inlined, internal, kernel
 from indexes.compiled.simd import prefetch_block, prefetch_line
 from indexes.core import aligned
-from indexes.core.arrays import Floats, Ints, Ints32, int64
+from indexes.core.arrays import Floats, Ints, int64
+from indexes.feeds.kernels.entries import insert_lanes, remove_lanes
 from indexes.feeds.kernels.subscriptions import (
     ALPHA,
     ENTRY,
+    LARGEST,
     OLDEST,
     POSTS,
     ROW,
@@ -33,15 +35,16 @@ from indexes.feeds.kernels.subscriptions import (
     X,
     Y,
     buffer_of,
+    held_by,
 )
 from indexes.feeds.kernels.window import CHUNK, FIRST, NEXT, NONE, Window
-from indexes.feeds.theta import BUCKETS, Limits
+from indexes.feeds.theta import BUCKETS, LINE, Limits
 
 LATEST = 1 << 62
 """A number greater than that of any post."""
 
-BINS = 1024
-"""Bins of scores, by which the best posts are selected."""
+BISECTIONS = 12
+"""Times that the scores are halved at most, by which the best posts are selected."""
 
 CHUNKS_AHEAD = 3
 """Chunks of a word that are prefetched."""
@@ -59,7 +62,6 @@ class Evaluation(NamedTuple):
     best: Floats  # those that may be among the best
     best_post: Ints
     newest: Ints  # the newest k of them so far
-    bins: Ints32
     size: Ints
 
 
@@ -72,7 +74,6 @@ def new_evaluation(posts: int, k: int) -> Evaluation:
         aligned.empty(posts),
         aligned.empty(posts, np.int64),
         np.empty(k, np.int64),
-        np.empty(BINS, np.int32),
         np.zeros(2, np.int64),
     )
 
@@ -91,36 +92,51 @@ def insert(table: Subscribers, limits: Limits, slot: int, score: float, post: in
     """Insert the newest post, with a score of theta or more. Returns its place among the entries, or NONE if the buffer
     was full and the post is not among those kept; a full buffer raises theta. O(entries)."""
     row = slot * ROW
-    base, n, kind = buffer_of(table, slot), int64(table.held[slot]), table.kind[slot]
+    base, n, kind = buffer_of(table, slot), held_by(table, slot), int64(table.kind[slot])
     place, room, limit = int64(0), int64(limits.room[kind]), int64(limits.dominated[kind])
-    for i in range(n):
-        place += 1 if table.score[base + i] > score else 0
     more, most = (1, limit) if limit > 0 else (0, int64(POSTS))
-    if n == room:
-        dropped = 0
-        for i in range(base + place, base + n):
-            dropped += 1 if (table.tag[i] & (POSTS - 1)) + more >= most else 0
-        if dropped == 0:
-            n = int64(limits.kept[kind])
-            table.row[row + THETA] = table.score[base + n]
-            table.complete[slot] = 0
-    if place <= n:
-        # What is to be written next: the post, then each entry below it that is not dropped.
-        at, next_score, next_tag = base + place, score, post * POSTS
-        for i in range(base + place, base + n):
-            own_score, own_tag = table.score[i], table.tag[i] + more
-            table.score[at], table.tag[at] = next_score, next_tag
-            stays = (own_tag & (POSTS - 1)) < most
-            next_score, next_tag = (own_score, own_tag) if stays else (next_score, next_tag)
-            at += 1 if stays else 0
-        table.score[at], table.tag[at] = next_score, next_tag
-        n = at + 1 - base
-        if n == 1:
-            table.note[row + OLDEST] = post
-    else:
+    end = base + n
+    dropped, first = int64(0), end
+    for i in range(base, base + (n + LINE - 1 & -LINE)):
+        above, inside = table.score[i] > score, i < end
+        drops = inside & (not above) & ((table.tag[i] & (POSTS - 1)) + more >= most)
+        place += 1 if inside & above else 0
+        dropped += 1 if drops else 0
+        first = min(first, i if drops else end)
+    if (n == room) & (dropped == 0):
+        n = int64(limits.kept[kind])
+        first = base + n
+        table.row[row + THETA] = table.score[first]
+        table.complete[slot] = 0
+    if place > n:
         place = int64(NONE)
+    elif dropped > 1:
+        n = _insert_and_drop(table, base, n, place, score, post * POSTS, most)
+    else:
+        at = base + place
+        for block in range((base + n - dropped) & -LINE, (at & -LINE) - 1, -LINE):
+            insert_lanes(table.score, table.tag, block, at - block, first - block, score, post * POSTS, more)
+        n += 1 - dropped
     table.held[slot] = n
+    if (n == 1) & (place != NONE):
+        table.note[row + OLDEST] = post
     return place
+
+
+@internal
+def _insert_and_drop(table: Subscribers, base: int, n: int, place: int, score: float, tag: int, most: int) -> int:
+    """Insert an entry at a place of a buffer of n, and drop those that as many dominate then. Returns how many there
+    are. O(n)."""
+    # What is to be written next: the new one, then each entry below it that is not dropped.
+    at = base + place
+    for i in range(base + place, base + n):
+        own_score, own_tag = table.score[i], table.tag[i] + 1
+        table.score[at], table.tag[at] = score, tag
+        stays = (own_tag & (POSTS - 1)) < most
+        score, tag = (own_score, own_tag) if stays else (score, tag)
+        at += 1 if stays else 0
+    table.score[at], table.tag[at] = score, tag
+    return at + 1 - base
 
 
 @inlined
@@ -129,20 +145,19 @@ def remove(table: Subscribers, slot: int, post: int) -> int:
     O(entries), or O(1) for one that is older than all."""
     row, place = slot * ROW, int64(NONE)
     if table.note[row + OLDEST] <= post:
-        base, n, oldest = buffer_of(table, slot), int64(table.held[slot]), int64(LATEST)
-        least, at = post * POSTS, n
-        for i in range(n):
-            tag = table.tag[base + i]
-            own = (tag >= least) & (tag < least + POSTS)
-            at = i if own else at
-            oldest = min(oldest, LATEST if own else tag)
+        base, n, oldest = buffer_of(table, slot), held_by(table, slot), int64(LATEST)
+        least, at, end = post * POSTS, n, base + n
+        for i in range(base, base + (n + LINE - 1 & -LINE)):
+            tag, inside = table.tag[i], i < end
+            own = inside & (tag >= least) & (tag < least + POSTS)
+            at += i - end if own else 0
+            oldest = min(oldest, LATEST if own | (i >= end) else tag)
         table.note[row + OLDEST] = oldest // POSTS
         if at < n:
             place = at
-            for i in range(base + at, base + n - 1):
-                table.score[i] = table.score[i + 1]
-            for i in range(base + at, base + n - 1):
-                table.tag[i] = table.tag[i + 1]
+            for line in range((base + at) & -LINE, end, LINE):
+                following = line + LINE if line + LINE < end else line
+                remove_lanes(table.score, table.tag, line, base + at - line, following)
             table.held[slot] = n - 1
     return place
 
@@ -150,11 +165,13 @@ def remove(table: Subscribers, slot: int, post: int) -> int:
 @internal
 def prefetch_buffer(table: Subscribers, slot: int) -> None:
     """Prefetch a buffer, or the first three lines of each of its columns."""
-    base = buffer_of(table, slot)
-    prefetch_block(table.score, base)
-    prefetch_block(table.tag, base)
-    prefetch_line(table.score, base + 16)
-    prefetch_line(table.tag, base + 16)
+    base, held = buffer_of(table, slot), held_by(table, slot)
+    prefetch_line(table.score, base)
+    prefetch_line(table.tag, base)
+    prefetch_line(table.score, base + min(held, 8))
+    prefetch_line(table.tag, base + min(held, 8))
+    prefetch_line(table.score, base + min(held, 16))
+    prefetch_line(table.tag, base + min(held, 16))
 
 
 @internal
@@ -205,7 +222,7 @@ def evaluate(
 @internal
 def _collect(window: Window, table: Subscribers, evaluation: Evaluation, slot: int) -> tuple[int, int]:
     """Find the posts of the window that share a word. Returns their number, and that of the postings read."""
-    first, end, mask, n, read = window.size[FIRST], window.size[NEXT], window.x.size - 1, 0, 0
+    first, end, mask, n, read = window.size[FIRST], window.size[NEXT], (window.x.size - 1) & LARGEST, 0, 0
     begin = table.note[slot * ROW + TERM]
     for t in range(begin, begin + table.words[slot]):
         word, weight = int64(table.term[2 * t]), table.term[2 * t + 1]
@@ -215,16 +232,16 @@ def _collect(window: Window, table: Subscribers, evaluation: Evaluation, slot: i
             ahead = _prefetch_chunk(window, ahead)
         while chunk != NONE:
             ahead = _prefetch_chunk(window, ahead)
-            for at in range(chunk * CHUNK, chunk * CHUNK + window.used[chunk]):
+            begin = (chunk * CHUNK) & LARGEST
+            for at in range(begin, begin + window.used[chunk]):
                 post, other = window.chunk_post[at], window.chunk_weight[at]
-                if first <= post < end and other >= 0.0:
-                    # Products of weights are above 0: the sum of a post that was found is, too.
-                    place = post & mask
-                    before = evaluation.sum[place]
-                    evaluation.sum[place] = before + weight * other
-                    evaluation.post[n] = post
-                    n += 1 if before == 0.0 else 0
-                    read += 1
+                # Products of weights are above 0: the sum of a post that was found is, too.
+                place, there = post & mask, (first <= post) & (post < end) & (other >= 0.0)
+                before = evaluation.sum[place]
+                evaluation.sum[place] = before + (weight * other if there else 0.0)
+                evaluation.post[n & LARGEST] = post
+                n += 1 if (before == 0.0) & there else 0
+                read += 1 if there else 0
             chunk = int64(window.after[chunk])
     return n, read
 
@@ -246,31 +263,39 @@ def _best(
     window: Window, table: Subscribers, evaluation: Evaluation, slot: int, n: int, rank: int, diagonal: float
 ) -> int:
     """Score the n posts found, and sort the best, at most `rank`, into `best` and `best_post`. Returns their number."""
-    row, mask = slot * ROW, window.x.size - 1
+    row, mask = slot * ROW, (window.x.size - 1) & LARGEST
     x, y, alpha = table.row[row + X], table.row[row + Y], table.row[row + ALPHA]
-    for b in range(BINS):
-        evaluation.bins[b] = 0
     for i in range(n):
         place = evaluation.post[i] & mask
-        score = score_of(x, y, alpha, window.x[place], window.y[place], diagonal, evaluation.sum[place])
+        dx, dy = x - window.x[place], y - window.y[place]
+        evaluation.score[i], evaluation.best[i] = dx * dx + dy * dy, evaluation.sum[place]
         evaluation.sum[place] = 0.0
-        evaluation.score[i] = score
-        evaluation.bins[min(BINS - 1, int64(score * BINS))] += 1
-    least = 0
-    if n > rank:
-        least = BINS - 1
-        above = int64(evaluation.bins[least])
-        while above < rank:
-            least -= 1
-            above += evaluation.bins[least]
+    for i in range(n):
+        # As `score_of`, several at once, for which a division must not raise.
+        near = 1.0 - np.divide(math.sqrt(evaluation.score[i]), diagonal)
+        near = near if near > 0.0 else 0.0
+        evaluation.score[i] = alpha * near + (1.0 - alpha) * evaluation.best[i]
+    least = _least_of_best(evaluation.score, n, rank) if n > rank else 0.0
     m = 0
     for i in range(n):
-        # What is beyond the last bin, by rounding, is in it.
-        if int64(evaluation.score[i] * BINS) >= least:
-            evaluation.best[m], evaluation.best_post[m] = evaluation.score[i], evaluation.post[i]
-            m += 1
+        evaluation.best[m & LARGEST], evaluation.best_post[m & LARGEST] = evaluation.score[i], evaluation.post[i]
+        m += 1 if evaluation.score[i] >= least else 0
     _sort(evaluation.best, evaluation.best_post, m)
     return min(m, rank)
+
+
+@internal
+def _least_of_best(score: Floats, n: int, rank: int) -> float:
+    """A score that at least `rank` of n reach, more than that, and seldom many more."""
+    low, high = 0.0, 2.0
+    for _ in range(BISECTIONS):
+        middle, above = 0.5 * (low + high), 0
+        for i in range(n):
+            above += 1 if score[i] >= middle else 0
+        low, high = (middle, high) if above >= rank else (low, middle)
+        if rank <= above <= rank + rank // 2:
+            break
+    return low
 
 
 @internal

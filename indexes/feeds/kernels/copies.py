@@ -19,7 +19,7 @@ import numpy as np
 from indexes.compiled.jit import kernel
 from indexes.core.arrays import Bytes, Floats, Ints, Ints32, int64, run_lengths, run_places
 from indexes.feeds.kernels.buffers import score_of
-from indexes.feeds.kernels.postings import SLACK
+from indexes.feeds.kernels.nearness import SLACK
 from indexes.feeds.kernels.weights import weigh
 from indexes.feeds.words import Documents
 

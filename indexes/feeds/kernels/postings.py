@@ -27,10 +27,11 @@ import numpy as np
 from indexes.compiled.blocks import copy_lanes, fill_lanes
 from indexes.compiled.jit import inlined, internal, kernel
 from indexes.compiled.kept import Words, declare, unpacked
-from indexes.compiled.simd import LANES, bit_count, lanes_within, prefetch_block, prefetch_line
+from indexes.compiled.simd import LANES, lanes_within, low_bit, prefetch_block, prefetch_line
 from indexes.core.arrays import Floats, Ints, Ints32, int64
 from indexes.feeds.kernels.buffers import score_of
 from indexes.feeds.kernels.cells import Cells, build_cells, cell_at, nearest
+from indexes.feeds.kernels.nearness import EIGHT, SCALE, SLACK, lanes_near
 from indexes.feeds.kernels.refill import take_again
 from indexes.feeds.kernels.scratch import (
     AT,
@@ -62,7 +63,18 @@ from indexes.feeds.kernels.step import (
     slide,
     take_in,
 )
-from indexes.feeds.kernels.subscriptions import ALPHA, ROW, TERM, THETA, Subscribers, X, Y
+from indexes.feeds.kernels.subscriptions import (
+    ALPHA,
+    LARGEST,
+    ROW,
+    TERM,
+    TERMS,
+    THETA,
+    Subscribers,
+    X,
+    Y,
+    prefetch_terms,
+)
 from indexes.feeds.kernels.window import NEXT, Batch, Window
 
 LEVELS = (0.1, 0.15, 0.2, 0.26, 0.34, 0.45, 0.6, 1.0)
@@ -70,29 +82,26 @@ LEVELS = (0.1, 0.15, 0.2, 0.26, 0.34, 0.45, 0.6, 1.0)
 
 _LEVELS = np.array(LEVELS)
 
-SLACK = 1e-9
-"""More than rounding can add to a score."""
-
-SCALE = 1 << 28
-"""Steps of a bound from 0 to 1."""
-
-LOWEST = -SCALE // 2
-"""The least bound; that of a lower one is this too."""
-
-LEAST_KEY = -1 << 62
-"""Less than any key."""
-
 WIDE = 1e100
 """A diagonal with whose square, and that of its inverse, one can compute."""
 
 EMPTY = (1 << 31) - 1
 """The head of a list without keys: greater than any bound."""
 
+LEAST_KEY = -1 << 62
+"""Less than any key."""
+
 SINGLE = 1
 """Places of a block that is opened for one subscription; it has the list of the last level alone."""
 
+INDEX = 4 * SEEN - 1
+"""`i & INDEX` is i for a place among the keys seen, and not negative."""
+
 AHEAD = 12
-"""Postings that are prefetched."""
+"""Lists, and terms of subscriptions, that are prefetched."""
+
+ROWS_AHEAD = 96
+"""Postings whose rows are prefetched."""
 
 DIRECTORY_END, KEYS_END = range(2)
 """Places in `Postings.size`: how far the columns of blocks and of keys are in use."""
@@ -413,8 +422,8 @@ def post_ordered(
             hits = find_ordered(postings, cells, window, table, scratch, window.size[NEXT] - 1, state.diagonal)
             status = room_for_hits(owners, scratch, hits)
             if status == DONE:
-                take_in(window, table, state.limits, owners, scratch, hits)
-                move_hits(postings, table, scratch, hits)
+                raised = take_in(window, table, state.limits, owners, scratch, hits)
+                move_hits(postings, table, scratch, raised)
                 slide(window, table, owners, scratch, window_posts)
         if scratch.size[PHASE] == EVALUATE:
             first = scratch.size[NEXT_SHORT]
@@ -427,12 +436,10 @@ def post_ordered(
 
 
 @internal
-def move_hits(postings: Postings, table: Subscribers, scratch: Scratch, hits: int) -> None:
-    """`move` for the recipients of a post whose thetas changed."""
-    for i in range(hits):
-        slot = int64(scratch.hit[i])
-        if scratch.hit_score[i] != table.row[slot * ROW + THETA]:
-            move(postings, table, slot, scratch.hit_score[i])
+def move_hits(postings: Postings, table: Subscribers, scratch: Scratch, raised: int) -> None:
+    """`move` for the recipients of a post whose thetas it has raised."""
+    for i in range(raised):
+        move(postings, table, int64(scratch.hit[i]), scratch.hit_score[i])
 
 
 @internal
@@ -455,12 +462,15 @@ def find_ordered(
     for b in range(m):
         if b + AHEAD < m:
             prefetch_block(postings.key, scratch.block[b + AHEAD])
+            prefetch_line(postings.key, scratch.block[b + AHEAD] + LANES - 1)
         at, end, least_above, ratio = scratch.block[b], scratch.end[b], scratch.bound[b], scratch.ratio[b]
         reading = at < end
         while reading:
+            prefetch_block(postings.key, at + 2 * LANES)
             copy_lanes(scratch.seen, seen, postings.key, at)
             fill_lanes(scratch.rest, seen, ratio)
-            read = min(bit_count(lanes_within(postings.key, at, LEAST_KEY, least_above - 1)), end - at)
+            # Up to the first that is greater, or to the end of all lanes.
+            read = min(low_bit(~lanes_within(postings.key, at, LEAST_KEY, least_above - 1)), end - at)
             seen += read
             at += read
             reading = read == LANES and at < end
@@ -480,39 +490,40 @@ def find_ordered(
 @internal
 def _try(table: Subscribers, scratch: Scratch, seen: int, found: int, x: float, y: float, diagonal: float) -> int:
     """Append the subscriptions of the keys seen that score theta or more to the hits, of which there are `found`.
-    Returns their number.
-
-    A bound gives the weights of a subscription, (1 - alpha) l <= (theta - alpha bound) / level, unless it was clipped
-    from below. From these and the length of the post's weights follows how near it has to be, and only those
-    near enough are scored."""
+    Returns their number. Only those near enough are scored: see `nearness`."""
     # Between other bounds squares of distances may be no numbers that can be compared.
-    left, comparable = 0, 1.0 / WIDE < diagonal < WIDE
-    for i in range(seen):
-        if i + 2 * AHEAD < seen:
-            prefetch_line(table.row, (scratch.seen[i + 2 * AHEAD] & 0xFFFFFFFF) * ROW)
-        slot, bound = scratch.seen[i] & 0xFFFFFFFF, scratch.seen[i] >> 32
-        row = slot * ROW
-        theta, alpha = table.row[row + THETA] - SLACK, table.row[row + ALPHA]
-        lacks = theta - scratch.rest[i] * (theta - alpha * bound * (1.0 / SCALE))
-        dx, dy, reach = table.row[row + X] - x, table.row[row + Y] - y, diagonal * (alpha - lacks)
-        far = (reach < 0.0) | (alpha * alpha * (dx * dx + dy * dy) > reach * reach)
-        scratch.seen[left] = slot
-        left += 0 if far & (lacks > 0.0) & (bound > LOWEST) & comparable else 1
+    left, always = 0, 0 if 1.0 / WIDE < diagonal < WIDE else (1 << EIGHT) - 1
+    fill_lanes(scratch.seen, seen, 0)
+    for i in range(min(ROWS_AHEAD, seen)):
+        prefetch_line(table.row, (scratch.seen[i] & 0xFFFFFFFF) * ROW)
+    for i in range(0, seen, EIGHT):
+        ahead = min(i + ROWS_AHEAD, seen)
+        for j in range(ahead, ahead + EIGHT):
+            prefetch_line(table.row, (scratch.seen[j & INDEX] & 0xFFFFFFFF) * ROW)
+        near = lanes_near(table.row, scratch.seen, scratch.rest, i, x, y, diagonal) | always
+        near &= (1 << min(EIGHT, seen - i)) - 1
+        for j in range(EIGHT):
+            scratch.seen[left & INDEX] = scratch.seen[(i + j) & INDEX] & 0xFFFFFFFF
+            left += (near >> j) & 1
     scratch.counted[VISITED] += seen
     scratch.counted[SCORED] += left
     for i in range(min(AHEAD, left)):
-        prefetch_block(table.term, 2 * table.note[scratch.seen[i] * ROW + TERM])
+        prefetch_terms(table, scratch.seen[i])
     for i in range(left):
         if i + AHEAD < left:
-            prefetch_block(table.term, 2 * table.note[scratch.seen[i + AHEAD] * ROW + TERM])
-        slot = scratch.seen[i]
+            prefetch_terms(table, scratch.seen[(i + AHEAD) & INDEX])
+        slot = scratch.seen[i] & 0xFFFFFFFF
         row = slot * ROW
-        text, begin = 0.0, table.note[row + TERM]
-        for t in range(begin, begin + table.words[slot]):
-            # A post lacks most words, which is read from bits, since the weights do not fit into the cache.
-            word = int64(table.term[2 * t])
-            shared = (int64(scratch.has[word >> 3]) >> (word & 7)) & 1
-            text += table.term[2 * t + 1] * (scratch.vector[word * shared] * shared)
+        text, begin = 0.0, table.note[row + TERM] & LARGEST
+        end = begin + table.words[slot]
+        # Few have more, and whether they have less is not worth a jump: others' terms may follow, which do not count.
+        for t in range(begin, end, TERMS):
+            for u in range(t, t + TERMS):
+                # A post lacks most words, which is read from bits, since the weights do not fit into the cache.
+                word = int64(table.term[2 * u]) & LARGEST
+                shared = (int64(scratch.has[word >> 3]) >> (word & 7)) & (1 if u < end else 0)
+                both = table.term[2 * u + 1] * scratch.vector[word * shared]
+                text += both if shared else 0.0
         score = score_of(table.row[row + X], table.row[row + Y], table.row[row + ALPHA], x, y, diagonal, text)
         scratch.hit[found], scratch.hit_score[found] = slot, score
         # It may have been seen by another word.

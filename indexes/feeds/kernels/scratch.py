@@ -69,7 +69,7 @@ def empty_scratch() -> Scratch:
     f64, i32, i64, u8 = np.empty(0), np.empty(0, np.int32), np.empty(0, np.int64), np.empty(0, np.uint8)
     return Scratch(
         turn=np.zeros(1, np.int64), vector=f64, has=u8, word=i64, weight=f64, level=i64, length=f64, limit=i32,
-        block=i64, end=i64, bound=i64, ratio=f64, seen=i64, rest=np.empty(SEEN + LANES), hit=i32, hit_score=f64,
+        block=i64, end=i64, bound=i64, ratio=f64, seen=i64, rest=np.empty(SEEN + 2 * LANES), hit=i32, hit_score=f64,
         marked=u8, sum=f64, short=i32, changed=i32, line_step=i32, line_slot=i32, line_end=i64, row_post=i64,
         row_score=f64, counted=np.zeros(6, np.int64), size=np.array([0] * 9 + [NO_CELL, ALL_CELLS, 0]),
     )  # fmt: skip

@@ -125,8 +125,10 @@ def room_for_hits(owners: Owners, scratch: Scratch, hits: int) -> int:
 
 
 @internal
-def take_in(window: Window, table: Subscribers, limits: Limits, owners: Owners, scratch: Scratch, hits: int) -> None:
-    """Insert the newest post into the buffers of its recipients, and write their former thetas to `hit_score`."""
+def take_in(window: Window, table: Subscribers, limits: Limits, owners: Owners, scratch: Scratch, hits: int) -> int:
+    """Insert the newest post into the buffers of its recipients. Returns how many thetas that raised; of these, the
+    subscriptions and former thetas are the first in `hit` and `hit_score` then."""
+    raised = 0
     post, at, mask = window.size[NEXT] - 1, owners.size[RING_NEXT], owners.ring.size - 1
     place = post & (window.x.size - 1)
     owners.begin[place] = at
@@ -137,8 +139,10 @@ def take_in(window: Window, table: Subscribers, limits: Limits, owners: Owners, 
         if i + AHEAD < hits:
             prefetch_buffer(table, int64(scratch.hit[i + AHEAD]))
         slot, score = int64(scratch.hit[i]), scratch.hit_score[i]
-        scratch.hit_score[i] = table.row[slot * ROW + THETA]
+        theta = table.row[slot * ROW + THETA]
         rank = insert(table, limits, slot, score, post)
+        scratch.hit[raised], scratch.hit_score[raised] = slot, theta
+        raised += 1 if theta != table.row[slot * ROW + THETA] else 0
         if rank != NONE:
             owners.ring[at & mask] = slot
             at += 1
@@ -147,6 +151,7 @@ def take_in(window: Window, table: Subscribers, limits: Limits, owners: Owners, 
                 note_changed(table, scratch, slot)
     owners.number[place] = at - owners.begin[place]
     owners.size[RING_NEXT] = at
+    return raised
 
 
 @internal

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from indexes.compiled.jit import inlined, kernel
+from indexes.compiled.simd import prefetch_line
 from indexes.core import aligned
 from indexes.core.arrays import Bytes, Floats, Int16s, Ints, Ints32, run_lengths, run_places
 from indexes.feeds.kernels.arena import Arena, grown
@@ -37,6 +38,9 @@ POSTS = 1 << 12
 MOST_WORDS = (1 << 15) - 1
 """Words of a subscription, at most."""
 
+
+TERMS = 4
+"""Terms that are read together. There are so many behind the last one."""
 
 LARGEST = (1 << 48) - 1
 """No place in a column is greater. `x & LARGEST` is x for one of these; compiled code need not ask then whether it is
@@ -80,6 +84,20 @@ def within(row: Floats) -> dict[str, Any]:
 def buffer_of(table: Subscribers, slot: int) -> int:
     """Where the buffer of a subscription begins."""
     return table.note[slot * ROW + ENTRY] & LARGEST
+
+
+@inlined
+def held_by(table: Subscribers, slot: int) -> int:
+    """As `table.held[slot]`, from the line of the row that is read anyway."""
+    return (table.note[slot * ROW + SMALL] >> 16) & 0xFFFF
+
+
+@inlined
+def prefetch_terms(table: Subscribers, slot: int) -> None:
+    """Prefetch the terms of a subscription, or the first of them."""
+    begin = 2 * (table.note[(slot & LARGEST) * ROW + TERM] & LARGEST)
+    prefetch_line(table.term, begin)
+    prefetch_line(table.term, begin + 2 * TERMS - 1)
 
 
 class Table:
@@ -162,7 +180,7 @@ class Table:
     def _reserve(self, slots: int = 0, terms: int = 0, entries: int = 0) -> None:
         """Make room for what is allocated, and for so much more: at once half as much again."""
         table = self.arrays
-        slots, terms, entries = self._slots.end + slots, self._terms.end + terms, self._entries.end + entries
+        slots, terms, entries = self._slots.end + slots, self._terms.end + terms + TERMS, self._entries.end + entries
         if slots > len(table.there):
             room = max(slots, 3 * len(table.there) // 2, 64)
             row = grown(table.row, room * ROW)

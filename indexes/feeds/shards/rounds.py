@@ -85,8 +85,8 @@ def post_routed(
                 hits = find_ordered(postings, cells, window, table, scratch, window.size[NEXT] - 1, state.diagonal)
             status = room_for_hits(owners, scratch, hits)
             if status == DONE:
-                take_in(window, table, state.limits, owners, scratch, hits)
-                move_hits(postings, table, scratch, hits)
+                raised = take_in(window, table, state.limits, owners, scratch, hits)
+                move_hits(postings, table, scratch, raised)
                 slide(window, table, owners, scratch, window_posts)
                 scratch.size[PHASE] = REPORT
         if scratch.size[PHASE] == REPORT:

@@ -8,8 +8,9 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from indexes.feeds.kernels.postings import LEVELS, SCALE, key_of
-from indexes.feeds.theta import BUCKETS, BUFFERS, CHEAPEST, KS, RATIOS, Buffering, cheapest_rank
+from indexes.feeds.kernels.nearness import SCALE
+from indexes.feeds.kernels.postings import LEVELS, key_of
+from indexes.feeds.theta import BUCKETS, BUFFERS, CHEAPEST, KS, LINE, RATIOS, Buffering, cheapest_rank
 
 unit = st.floats(0, 1)
 
@@ -73,7 +74,9 @@ def test_ranks_are_no_less_than_k_and_grow_with_what_an_evaluation_costs(k: int,
         limits = buffering.limits
         ranks, room = limits.rank.reshape(-1, BUCKETS)[kind], int(buffering.room(np.array([k]))[0])
         assert (ranks >= k).all() and (ranks <= room).all()
-        assert k <= limits.kept[kind] < limits.room[kind] == room
+        assert k <= limits.kept[kind] < limits.room[kind] == (2 * k if buffer == "kmax" else room)
+        # Entries move in whole lines, in which there are no others.
+        assert room % LINE == 0 and limits.room[kind] <= room
 
 
 def test_ranks_are_those_of_the_table() -> None:
