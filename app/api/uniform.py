@@ -48,12 +48,14 @@ MOST_VARIABLES = 9
 
 
 class Uniform(NamedTuple):
-    """The elements of a list by column: their ids, and their numbers by name. `first` is the body with the first
-    element alone, which says all the rest of them and is not validated yet.
+    """The elements of a list by column: their ids, as `texts` too, one behind the other with a space behind each,
+    and their numbers by name. `first` is the body with the first element alone, which says all the rest of them and is
+    not validated yet.
     """
 
     first: bytes
     ids: list[str]
+    texts: NDArray[np.uint8]
     numbers: dict[str, NDArray[np.float64]]
 
 
@@ -106,7 +108,7 @@ def _shape(element: str) -> Shape | None:
 
 def _columns(
     raw: bytes | bytearray, between: tuple[int, int], shape: Shape, comma: str
-) -> tuple[list[str], dict[str, NDArray[np.float64]]] | None:
+) -> tuple[list[str], NDArray[np.uint8], dict[str, NDArray[np.float64]]] | None:
     """The variables of elements, by column, out of the text of all from the first variable to the last one."""
     text = np.frombuffer(raw, np.uint8)
     # A bytearray could be written: kernels would be compiled for it apart.
@@ -122,7 +124,9 @@ def _columns(
     values = _numbers(out, n * len(names))
     if values is None:
         return None
-    return out.ids[:size].tobytes().decode().split(), dict(zip(names, values.reshape(n, -1).T.copy(), strict=True))
+    texts = out.ids[:size]
+    numbers = dict(zip(names, values.reshape(n, -1).T.copy(), strict=True))
+    return texts.tobytes().decode().split(), texts, numbers
 
 
 @lru_cache(maxsize=64)
