@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -53,7 +53,7 @@ class Uniform(NamedTuple):
     not validated yet.
     """
 
-    first: bytes
+    first: bytes | bytearray
     ids: list[str]
     texts: NDArray[np.uint8]
     numbers: dict[str, NDArray[np.float64]]
