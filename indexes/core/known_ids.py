@@ -53,8 +53,8 @@ class KnownIds:
 
     def find(self, texts: Bytes, ids: Sequence[str], among: Mapping[str, int]) -> Rows | None:
         """The row of each of the ids, which are also given as bytes, a SPACE behind each; None where one is not in the
-        dict, or that is too large. O(ids)."""
-        if len(among) > MOST:
+        dict, or that is empty or too large. O(ids)."""
+        if not 0 < len(among) <= MOST:
             return None
         if len(self._slots) < 2 * len(among):
             self._slots = aligned.zeros((1 << (2 * len(among) - 1).bit_length(), WORDS), np.uint64)

@@ -48,7 +48,7 @@ def test_known_ids_change_nothing(seed: int) -> None:
     for board in boards:
         board.apply(SetSubscription("s", between(0.2, 0.8), 2))
     for step in range(60):
-        command = _changes(draw, ids) if step < 3 or draw.random() < 0.3 else _updates(draw, ids)
+        command = _changes(draw, ids) if 0 < step < 3 or draw.random() < 0.3 else _updates(draw, ids)
         if command.texts is not None and draw.random() < 0.7:
             there = [id for id in ids if boards[0].object(id) is not None]
             command = _updates(draw, there) if there else command

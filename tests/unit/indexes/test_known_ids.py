@@ -25,6 +25,7 @@ def test_ids_are_found_as_by_the_dict(seed: int) -> None:
     draw = random.Random(seed)
     letters, longest = draw.choice(["ab", "a.b:c_d-0123456789"]), draw.choice([3, 9, 17, LONGEST, LONGEST + 3])
     known, among = KnownIds(), dict[str, int]()
+    assert known.find(_texts(["a"]), ["a"], among) is None
     for step in range(150):
         for _ in range(draw.randrange(8)):
             id = "".join(draw.choices(letters, k=draw.randrange(1, longest + 1)))
@@ -38,6 +39,7 @@ def test_ids_are_found_as_by_the_dict(seed: int) -> None:
             if draw.random() < 0.5:
                 among[id] = step * 1_000 + 999
         if not among:
+            assert known.find(_texts(["a"]), ["a"], among) is None
             continue
         ids = _some(draw, among)
         rows = known.find(_texts(ids), ids, among)
