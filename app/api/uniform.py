@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
-from pydantic_core import from_json
+
+from indexes.compiled.text import Pieces, pieces_of
+from indexes.core.cutting import IN_ID, Cut, cut_elements, room
 
 SHORTEST = 1 << 11
 """Bytes from which on a body is worth it."""
@@ -24,40 +27,35 @@ LONGEST_FIRST = 1 << 10
 LARGEST = float(1 << 53)
 """The size up to which numbers are read here: their text has one meaning, whoever reads it."""
 
-_HEAD = re.compile(r'\s*\{(?:\s*"[a-z_]+"\s*:\s*"[a-z]*"\s*,)*\s*"([a-z]+)"\s*:\s*\[\s*')
+_HEAD = re.compile(rb'\s*\{(?:\s*"[a-z_]+"\s*:\s*"[a-z]*"\s*,)*\s*"([a-z]+)"\s*:\s*\[\s*')
 """A body up to its first element: before the list there are only fields that are words."""
 
-_TAIL = re.compile(r'\](?:\s*,\s*"[a-z_]+"\s*:\s*"[a-z]*")*\s*\}\s*')
+_TAIL = re.compile(rb'\](?:\s*,\s*"[a-z_]+"\s*:\s*"[a-z]*")*\s*\}\s*')
 """A body behind its last element."""
 
-_ELEMENT = re.compile(r"\{[^{}\\]*\{[^{}\\]*\}[^{}\\]*\}")
+_ELEMENT = re.compile(rb"\{[^{}\\]*\{[^{}\\]*\}[^{}\\]*\}")
 """An object with one object in it."""
 
-_SPACE = " \t\r\n"
+_SPACE = b" \t\r\n"
 """What is space in JSON."""
 
-_COMMA = re.compile(f"[{_SPACE}]*,[{_SPACE}]*")
+_COMMA = re.compile(rb"[ \t\r\n]*,[ \t\r\n]*")
 
 _VARIABLE = re.compile(r'"(id)"\s*:\s*"([^"]*)"|"([A-Za-z_][A-Za-z0-9_]*)"\s*:\s*(-?[0-9][0-9.eE+-]*)')
 """What may differ between elements: an id, and numbers by name."""
 
-_ID, _NUMBER = r"[A-Za-z0-9_:-][A-Za-z0-9._:-]{0,127}+", r"[0-9.eE+-]{1,24}+"
-"""An id that is surely good, and the characters of a number."""
-
-_BEHIND = "\x1e"
-"""What an element's end and the next one's begin are replaced by, a separator of records."""
-
-_WITHIN = "\x1c\x1d\x1f\t\n\v\f\r"
-"""What the text between two variables of an element is replaced by. `str.split` takes each of these as a space."""
+MOST_VARIABLES = 9
 
 
 class Uniform(NamedTuple):
-    """The elements of a list by column: their ids, and their numbers by name. `first` is the body with the first
-    element alone, which says all the rest of them and is not validated yet.
+    """The elements of a list by column: their ids, as `texts` too, one behind the other with a space behind each,
+    and their numbers by name. `first` is the body with the first element alone, which says all the rest of them and is
+    not validated yet.
     """
 
-    first: str
+    first: bytes | bytearray
     ids: list[str]
+    texts: NDArray[np.uint8]
     numbers: dict[str, NDArray[np.float64]]
 
 
@@ -74,29 +72,23 @@ class Shape(NamedTuple):
 def cut(raw: bytes | bytearray, name: str) -> Uniform | None:
     """The elements of the list `name` in a body, if there are at least two and all have one shape; None for any other
     body, a wrong one too. O(bytes)."""
-    if len(raw) < SHORTEST or not raw.isascii():
+    if len(raw) < SHORTEST:
         return None
-    text = raw.decode()
-    head = _HEAD.match(text)
-    behind = text.rfind("]")
-    if head is None or head[1] != name or behind < 0 or _TAIL.fullmatch(text, behind) is None:
+    head = _HEAD.match(raw)
+    behind = raw.rfind(b"]")
+    if head is None or head[1] != name.encode() or behind < 0 or _TAIL.fullmatch(raw, behind) is None:
         return None
     start = head.end()
-    first = _ELEMENT.match(text, start, start + LONGEST_FIRST)
-    comma = None if first is None else _COMMA.match(text, first.end())
-    if first is None or comma is None:
+    first = _ELEMENT.match(raw, start, start + LONGEST_FIRST)
+    comma = None if first is None else _COMMA.match(raw, first.end())
+    if first is None or comma is None or not first[0].isascii():
         return None
-    shape = _shape(first[0])
-    elements = text[start:behind].rstrip(_SPACE)
-    if shape is None or not elements.endswith(shape.end):
+    shape = _shape(first[0].decode())
+    end = start + len(raw[start:behind].rstrip(_SPACE))
+    if shape is None or not raw.endswith(shape.end.encode(), start, end):
         return None
-    between = f"{shape.end}{comma[0]}{shape.begin}"
-    variables = elements[len(shape.begin) : len(elements) - len(shape.end)]
-    # Most other bodies are seen to be such by their second element.
-    if not variables.startswith(between, first.end() - start - len(shape.begin) - len(shape.end)):
-        return None
-    columns = _columns(variables, shape, between)
-    return None if columns is None else Uniform(f"{text[:start]}{first[0]}{text[behind:]}", *columns)
+    columns = _columns(raw, (start + len(shape.begin), end - len(shape.end)), shape, comma[0].decode())
+    return None if columns is None else Uniform(raw[:start] + first[0] + raw[behind:], *columns)
 
 
 def _shape(element: str) -> Shape | None:
@@ -109,52 +101,45 @@ def _shape(element: str) -> Shape | None:
         texts.append(element[at : found.start(of)])
         at = found.end(of)
     many = len(names)
-    if names.count("id") != 1 or len(set(names)) != many or not 2 <= many <= len(_WITHIN) + 1:
+    if names.count("id") != 1 or len(set(names)) != many or not 2 <= many <= MOST_VARIABLES:
         return None
     return Shape(names, texts[0], texts[1:], element[at:])
 
 
-def _columns(text: str, shape: Shape, between: str) -> tuple[list[str], dict[str, NDArray[np.float64]]] | None:
+def _columns(
+    raw: bytes | bytearray, between: tuple[int, int], shape: Shape, comma: str
+) -> tuple[list[str], NDArray[np.uint8], dict[str, NDArray[np.float64]]] | None:
     """The variables of elements, by column, out of the text of all from the first variable to the last one."""
-    length, marks = len(text), _WITHIN[: len(shape.within)]
-    text = text.replace(between, _BEHIND)
-    for piece, mark in zip(shape.within, marks, strict=True):
-        text = text.replace(piece, mark)
-    text += _BEHIND
-    if _rows(shape.names.index("id"), marks).fullmatch(text) is None:
+    text = np.frombuffer(raw, np.uint8)
+    # A bytearray could be written: kernels would be compiled for it apart.
+    text.flags.writeable = False
+    begin, end = between
+    pieces = _pieces(*shape.within, f"{shape.end}{comma}{shape.begin}")
+    at = shape.names.index("id")
+    out = room(end - begin, pieces, len(shape.names))
+    n, size = cut_elements(text, begin, end, pieces, at, IN_ID, out)
+    if n < 2:
         return None
-    parts, many = text.split(), len(shape.names)
-    n = len(parts) // many
-    # A mark stands for one character of the body, unless it has replaced what it stands for.
-    replaced = (n - 1) * (len(between) - 1) + n * sum(len(piece) - 1 for piece in shape.within)
-    if length != len(text) - 1 + replaced:
+    names = [name for name in shape.names if name != "id"]
+    values = _numbers(out, n * len(names))
+    if values is None:
         return None
-    ids: list[str] = []
-    numbers: dict[str, NDArray[np.float64]] = {}
-    for at, name in enumerate(shape.names):
-        column = parts[at::many]
-        if name == "id":
-            ids = column
-        else:
-            found = _numbers(column)
-            if found is None:
-                return None
-            numbers[name] = found
-    return ids, numbers
+    texts = out.ids[:size]
+    numbers = dict(zip(names, values.reshape(n, -1).T.copy(), strict=True))
+    return texts.tobytes().decode().split(), texts, numbers
 
 
 @lru_cache(maxsize=64)
-def _rows(id: int, marks: str) -> re.Pattern[str]:
-    """What elements look like, of which variable `id` is the id, with these marks between variables."""
-    variables = [_ID if at == id else _NUMBER for at in range(len(marks) + 1)]
-    row = "".join(variable + re.escape(mark) for variable, mark in zip(variables, marks + _BEHIND, strict=True))
-    return re.compile(f"(?:{row})*+")
+def _pieces(*texts: str) -> Pieces:
+    """What stands behind each variable, the last one of an element that another one follows included."""
+    return pieces_of(texts)
 
 
-def _numbers(texts: list[str]) -> NDArray[np.float64] | None:
-    """The numbers that texts are in JSON; None where one is none, or a very large one."""
+def _numbers(out: Cut, count: int) -> NDArray[np.float64] | None:
+    """The numbers that were cut out; None where one is very large."""
+    texts = pa.StringArray.from_buffers(count, pa.py_buffer(out.offset), pa.py_buffer(out.numbers))
     try:
-        values: Any = np.array(from_json(f"[{','.join(texts)}]"), np.float64)
-    except ValueError:
+        values: NDArray[np.float64] = texts.cast(pa.float64()).to_numpy()
+    except pa.ArrowInvalid:
         return None
     return values if bool((np.abs(values) <= LARGEST).all()) else None

@@ -30,7 +30,8 @@ class Events:
     With d > 1 range attributes `x` is (n, d). `payload` maps an event's index to compact JSON text, or to None for no
     payload. With `skip` the events that do not apply are left out and reported; without it one of them refuses the
     command. Subscribers get a `batch` as one change, from the state before it to that after it (Paint-Batch). `counted`
-    has the tiles of each event counted apart; the log does not keep it.
+    has the tiles of each event counted apart, and `texts` are the ids one behind the other, a space behind each, where
+    the reader had them so; the log keeps neither.
     """
 
     op: Bytes
@@ -41,6 +42,7 @@ class Events:
     skip: bool = False
     batch: bool = False
     counted: bool = False
+    texts: Bytes | None = None
 
     def __len__(self) -> int:
         return len(self.ids)

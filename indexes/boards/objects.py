@@ -22,6 +22,7 @@ from indexes.boards.regions import Region
 from indexes.boards.results import ObjectView, Place, place_of
 from indexes.core.arrays import Floats, Ints, Rows
 from indexes.core.commands import Fault, Refused
+from indexes.core.known_ids import KnownIds
 from indexes.core.pending import STRIDE, PendingValues, RowPool, UndoValues
 
 GONE = -1
@@ -98,6 +99,7 @@ class Catalogue:
         self.created: list[int] = []
         self.payloads: dict[int, bytes] = {}
         self._latest_payloads: dict[int, bytes] = {}
+        self._known = KnownIds()
         self._pool = RowPool()
         self._created = 0
         self._pending: PendingValues[int] = PendingValues()
@@ -140,10 +142,10 @@ class Catalogue:
         """
         n = len(command)
         coded = yield from self._filters.read(command.payload)
-        found = list(map(self.rows.get, command.ids)) if not self._pending else [None]
-        if None not in found and not (command.op == DELETE).any() and not coded.faults:
+        found = None if self._pending or (command.op == DELETE).any() or coded.faults else self._rows_of(command)
+        if found is not None:
             yield
-            return self._all_known(owner, command, np.array(found, np.int32), coded)
+            return self._all_known(owner, command, found, coded)
         high_before, created_before = self._pool.high, self._created
         undo: UndoValues[int] = []
         faults: list[Fault] = []
@@ -213,6 +215,15 @@ class Catalogue:
         row, y = np.array(rows, np.int32), command.y * self.sign
         changes = Changes(_SET[:n], row, x, y, _OLD[:n], _UNTOUCHED[:n])
         return Accepted(owner, command, changes, [], None, [], self._pool.high, self._created, [])
+
+    def _rows_of(self, command: Events) -> Rows | None:
+        """The rows of the objects of events; None where one of them is not there."""
+        if command.texts is not None:
+            known = self._known.find(command.texts, command.ids, self.rows)
+            if known is not None:
+                return known
+        found = list(map(self.rows.get, command.ids))
+        return None if None in found else np.array(found, np.int32)
 
     def _all_known(self, owner: int, command: Events, rows: Rows, coded: Coded) -> Accepted:
         changes, before = self._changes(command, rows, np.full(len(rows), -1, np.int64), [])
@@ -330,6 +341,7 @@ class Catalogue:
                 self.rows[step.id] = step.row
             else:
                 del self.rows[step.id]
+                self._known.forget()
                 self.payloads.pop(step.row, None)
 
     def touched(self, accepted: Accepted) -> list[int]:

@@ -24,12 +24,15 @@ from indexes.boards.subscription_index import SubscriptionIndex
 from indexes.boards.team import PainterTeam
 from indexes.boards.verification import verify
 from indexes.compiled.text import pieces_of
+from indexes.core.cutting import IN_ID, cut_elements, room
 
 
 def main() -> None:
-    """Single events, subscriptions, streams and reads of a board with one range attribute, and tiles as text."""
-    _exercise(_board("range-tree"))
+    """Events, subscriptions, streams and reads of a board with one range attribute, and tiles and events as text."""
+    board = _board("range-tree")
+    _exercise(board)
     _exercise_text()
+    _exercise_cutting(board)
 
 
 def batch() -> None:
@@ -142,6 +145,19 @@ def _exercise_text() -> None:
     pieces, rank, text = pieces_of([""] * (END + 1)), np.ones(1, np.int32), np.frombuffer(b",\0", np.uint8)
     changes = ChangeTexts(one + 1, one, rank, rank, one, np.zeros((1, 2)), text, 1)
     write_changes(np.empty(change_text.most_bytes(pieces, changes), np.uint8), pieces, changes)
+
+
+def _exercise_cutting(board: BoardEngine) -> None:
+    """A body of one event, and events whose ids are given as bytes."""
+    text, pieces = np.frombuffer(b'o1":0}', np.uint8), pieces_of(['":', '},"'])
+    cut = room(len(text) - 1, pieces, 2)
+    n, size = cut_elements(text, 0, len(text) - 1, pieces, 0, IN_ID, cut)
+    events = Events(np.full(n, UPSERT, np.uint8), ["o1"], np.zeros(n), np.zeros(n), texts=cut.ids[:size])
+    board.apply(events)
+    # The first one is checked by itself, as one without texts is; of several the rows are looked up.
+    board.apply(
+        Events(np.full(N, UPSERT, np.uint8), ["o1"] * N, np.zeros(N), np.zeros(N), texts=np.tile(cut.ids[:size], N))
+    )
 
 
 def _exercise_batches(board: BoardEngine) -> None:

@@ -23,6 +23,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from indexes.compiled.bounds import points_bounds
 from indexes.compiled.jit import expanded, internal, kernel, vectorized
 from indexes.compiled.simd import (
     ALL,
@@ -204,23 +205,11 @@ def snap(
                         a, b = min(a, forest.west[j]), max(b, forest.east[j])
                         c, d = min(c, forest.south[j]), max(d, forest.north[j])
             # Leaves are read while those of the next block are on their way.
-            while waiting:
-                lane = low_bit(waiting)
-                waiting &= waiting - 1
-                j = waiting_at + lane
-                p = waiting_p + lane * cap
-                end = p + forest.cnt[j]
-                w, e, s, n = forest.west[j], forest.east[j], forest.south[j], forest.north[j]
-                if not ((w < a) | (e > b) | (s < c) | (n > d)):
-                    end = p
-                while p < end:
-                    found = reached(forest, p, end, l_outer, l_inner, r_inner, r_outer)
-                    found &= lanes_beyond(forest.l, forest.l, forest.r, forest.r, p, a, b, c, d)
-                    while found:
-                        l, r = forest.l[p + low_bit(found)], forest.r[p + low_bit(found)]
-                        a, b, c, d = min(a, l), max(b, l), min(c, r), max(d, r)
-                        found &= found - 1
-                    p += LANES
+            if waiting:
+                tile, box = (l_outer, l_inner, r_inner, r_outer), (a, b, c, d)
+                a, b, c, d = points_bounds(
+                    forest.l, forest.r, forest.cnt, waiting_at, waiting_p, cap, waiting, tile, box
+                )
             waiting, waiting_at, waiting_p = mask, i, p0
             going = groups != 0
         if block:

@@ -30,6 +30,7 @@ from indexes.boards.kernels.forest import (
 )
 from indexes.boards.kernels.scratch import Scratch, Shortlist
 from indexes.boards.kernels.tiles import Tiles, put_box
+from indexes.compiled.bounds import count_from, count_upto, ends_below
 from indexes.compiled.floats import above, below
 from indexes.compiled.jit import internal, vectorized
 from indexes.compiled.simd import ALL, LANES, lanes_reached, lanes_within, low_bit, prefetch_line
@@ -98,21 +99,15 @@ def fetch(
     return n if n <= most else -1
 
 
-@vectorized
+@internal
 def count_better(shortlist: Shortlist, n: int, scratch: Scratch, a: int, b: int) -> None:
     """Count the objects of the lists, of lengths a and b, in each of the n ranges. O((a + b) n)."""
     for i in range(n):
         shortlist.west[i] = 0
-    for z in range(1, a + 1):
-        x = scratch.west[z]
-        for i in range(n):
-            shortlist.west[i] += shortlist.l[i] <= x
+    count_from(shortlist.west, shortlist.l, n, scratch.west, 1, a + 1)
     for i in range(n):
         shortlist.better[i] = shortlist.west[i]
-    for z in range(1, b + 1):
-        x = scratch.east[z]
-        for i in range(n):
-            shortlist.better[i] += shortlist.r[i] >= x
+    count_upto(shortlist.better, shortlist.r, n, scratch.east, 1, b + 1)
 
 
 @vectorized
@@ -155,15 +150,11 @@ def count_entry(shortlist: Shortlist, n: int, k: int, x_h: float, east: bool) ->
     return gained
 
 
-@vectorized
+@internal
 def ends(shortlist: Shortlist, n: int, k: int) -> tuple[float, float]:
     """l* and r*: the least l and the greatest r of the subscriptions in the region; (inf, -inf) if there are none.
     O(n)."""
-    l_first, r_last = INF, -INF
-    for i in range(n):
-        l_first = min(l_first, shortlist.l[i] if shortlist.better[i] < k else INF)
-        r_last = max(r_last, shortlist.r[i] if shortlist.better[i] < k else -INF)
-    return l_first, r_last
+    return ends_below(shortlist.l, shortlist.r, shortlist.better, n, k)
 
 
 @internal

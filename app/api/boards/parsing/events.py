@@ -132,7 +132,7 @@ class EventReader:
         if op == DELETE or event.keys() != _PLAIN or event["values"].keys() != found.numbers.keys():
             return None
         nothing = np.full(n, np.nan)
-        columns.ids += found.ids
+        columns.ids, columns.texts = found.ids, found.texts
         columns.op.append(np.full(n, op, np.uint8))
         columns.x.append(_joined_places([found.numbers.get(name, nothing) for name in self._x_names]))
         columns.y.append(found.numbers.get(self._y_name, nothing))
@@ -171,6 +171,7 @@ class _Columns:
     def __init__(self) -> None:
         self.op: list[npt.NDArray[np.uint8]] = []
         self.ids: list[str] = []
+        self.texts: npt.NDArray[np.uint8] | None = None
         self.x: list[npt.NDArray[np.float64]] = []
         self.y: list[npt.NDArray[np.float64]] = []
         self.payload: dict[int, bytes | None] = {}
@@ -181,7 +182,7 @@ class _Columns:
         op, y = _joined(self.op, np.uint8), _joined(self.y, np.float64)
         x = _joined(self.x, np.float64) if self.x else np.empty(0 if d == 1 else (0, d))
         if not self.errors:
-            return Events(op, self.ids, x, y, self.payload, skip), None
+            return Events(op, self.ids, x, y, self.payload, skip, texts=self.texts), None
         keep = self.errors.valid(len(self.ids))
         payload = {at: self.payload[i] for at, i in enumerate(keep) if i in self.payload}
         return Events(op[keep], [self.ids[i] for i in keep], x[keep], y[keep], payload, skip), keep

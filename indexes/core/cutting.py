@@ -1,0 +1,133 @@
+"""Elements of a JSON list that have one shape are cut: they differ in their ids and numbers alone, and the text between
+these is the same in all of them.
+
+What is cut out is copied one text behind the other: of ids a list is made in one call, and of numbers a column.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from indexes.compiled.jit import inlined, kernel
+from indexes.compiled.text import Pieces, put
+from indexes.core.arrays import Bools, Bytes, Ints32, int64, uint64
+
+LONGEST_ID, LONGEST_NUMBER = 128, 24
+"""Characters of an id and of a number that is cut."""
+
+SPACE = 32
+"""What stands behind each id."""
+
+MINUS, PLUS, POINT, ZERO, NINE, SMALL_E, LARGE_E = 45, 43, 46, 48, 57, 101, 69
+
+IN_ID = np.zeros(256, np.bool_)
+"""The characters of an id that is surely good; a point is not the first of them."""
+IN_ID[list(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._:-")] = True
+
+
+class Cut(NamedTuple):
+    """What is cut out of elements: the texts of their ids, a SPACE behind each, and of their numbers, element by
+    element; number i is ``numbers[offset[i] : offset[i + 1]]``."""
+
+    ids: Bytes
+    numbers: Bytes
+    offset: Ints32
+
+
+def room(size: int, pieces: Pieces, variables: int) -> Cut:
+    """Room for what is cut out of so many bytes, of elements with these pieces and so many variables."""
+    most = size // (int(pieces.begin[variables]) + variables) + 1
+    # A comma may be as short as what stands behind an id.
+    return Cut(np.empty(size + 1, np.uint8), np.empty(size, np.uint8), np.empty(most * (variables - 1) + 1, np.int32))
+
+
+@kernel
+def cut_elements(text: Bytes, begin: int, end: int, pieces: Pieces, id: int, in_id: Bools, out: Cut) -> tuple[int, int]:
+    """Cut the elements between the first variable, which begins at `begin`, and the last one, which ends at `end`.
+
+    Variable `id` of each is an id, the others are numbers of JSON. Piece v is the text behind variable v, and the last
+    piece that between two elements. The character at `end` belongs to no variable. Returns how many elements there are
+    and how many bytes their ids take up; (-1, 0) if they are not of this shape. O(bytes).
+    """
+    variables = len(pieces.begin) - 1
+    n, v, at = int64(0), int64(0), begin
+    id_size, size, number = int64(0), int64(0), int64(0)
+    out.offset[0] = 0
+    good, done = True, False
+    while good and not done:
+        first = at
+        if v == id:
+            at = _id_end(text, at, in_id)
+            good = 0 < at - first <= LONGEST_ID and text[uint64(first)] != POINT
+            if good:
+                id_size = put(out.ids, id_size, text, first, at - first)
+                out.ids[uint64(id_size)] = SPACE
+                id_size += 1
+        else:
+            at = _number_end(text, at)
+            good = 0 < at - first <= LONGEST_NUMBER
+            if good:
+                size = put(out.numbers, size, text, first, at - first)
+                number += 1
+                out.offset[uint64(number)] = size
+        done = at == end and v == variables - 1
+        if good and not done:
+            piece = pieces.begin[uint64(v)]
+            length = pieces.begin[uint64(v + 1)] - piece
+            good = at + length <= end and _same(text, at, pieces.text, piece, length)
+            at += length
+        v += 1
+        if v == variables:
+            v = 0
+            n += 1
+    return (n, id_size) if good else (int64(-1), int64(0))
+
+
+@inlined
+def _same(text: Bytes, at: int, other: Bytes, begin: int, length: int) -> bool:
+    """Whether two texts of one length are the same."""
+    differ = 0
+    for i in range(length):
+        differ |= text[uint64(at + i)] ^ other[uint64(begin + i)]
+    return differ == 0
+
+
+@inlined
+def _id_end(text: Bytes, at: int, in_id: Bools) -> int:
+    """Where the characters of an id end."""
+    while in_id[uint64(text[uint64(at)])]:
+        at += 1
+    return at
+
+
+@inlined
+def _digits_end(text: Bytes, at: int) -> int:
+    """Where digits end."""
+    while ZERO <= text[uint64(at)] <= NINE:
+        at += 1
+    return at
+
+
+@inlined
+def _number_end(text: Bytes, at: int) -> int:
+    """Where the number of JSON ends that begins here; 0 if none does, or if it is -0, which is 0 as a whole number."""
+    negative = text[uint64(at)] == MINUS
+    at += negative
+    first = at
+    at = _digits_end(text, at)
+    good = at > first and (text[uint64(first)] != ZERO or at == first + 1)
+    whole = text[uint64(at)] != POINT and text[uint64(at)] != SMALL_E and text[uint64(at)] != LARGE_E
+    good = good and not (whole and negative and text[uint64(first)] == ZERO)
+    if text[uint64(at)] == POINT:
+        first = at + 1
+        at = _digits_end(text, first)
+        good = good and at > first
+    if text[uint64(at)] == SMALL_E or text[uint64(at)] == LARGE_E:
+        at += 1
+        at += text[uint64(at)] == MINUS or text[uint64(at)] == PLUS
+        first = at
+        at = _digits_end(text, first)
+        good = good and at > first
+    return at if good else int64(0)

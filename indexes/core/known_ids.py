@@ -1,0 +1,150 @@
+"""The rows of ids that were looked up of late, in one line of memory each.
+
+To find an id in a large dict waits for its slot, its entry, the text and the number, which lie in four places, and the
+text that is looked for has to be hashed. Where a thousand ids come at once, one behind the other, a kernel looks them
+up here instead; the dict is asked for those that are not here, and holds the truth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from indexes.compiled.jit import inlined, kernel
+from indexes.core import aligned
+from indexes.core.arrays import Bytes, Rows, UInt64s, int64, uint64
+
+SPACE = 32
+"""What stands behind each id."""
+
+MOST = 1 << 17
+"""Ids that a dict may have: of more, too few would be here."""
+
+LONGEST = 24
+"""Bytes of an id that can be here. None has a zero in it."""
+
+WORDS = 4
+"""Words of a slot: the bytes of the id, with zeros behind them, and a number that has its row and says whether the slot
+is in use."""
+
+PROBES = 8
+"""Slots in which an id may be."""
+
+UNKNOWN, TOO_LONG = -1, -2
+"""In place of a row: an id that is not here, and one that cannot be."""
+
+WRAPPED = 1 << 32
+
+
+class KnownIds:
+    """Some of the ids of a dict from ids to rows. Whoever takes one out of the dict has to `forget`."""
+
+    def __init__(self) -> None:
+        self._slots: UInt64s = np.zeros((0, WORDS), np.uint64)
+        self._generation = 1
+
+    def forget(self) -> None:
+        """Know none any more. O(1)."""
+        self._generation += 1
+        if self._generation == WRAPPED:
+            self.__init__()  # type: ignore[misc]
+
+    def find(self, texts: Bytes, ids: Sequence[str], among: Mapping[str, int]) -> Rows | None:
+        """The row of each of the ids, which are also given as bytes, a SPACE behind each; None where one is not in the
+        dict, or that is empty or too large. O(ids)."""
+        if not 0 < len(among) <= MOST:
+            return None
+        if len(self._slots) < 2 * len(among):
+            self._slots = aligned.zeros((1 << (2 * len(among) - 1).bit_length(), WORDS), np.uint64)
+        rows = np.empty(len(ids), np.int32)
+        if look_up(self._slots, self._generation, texts, rows):
+            at = np.flatnonzero(rows < 0)
+            found: list[Any] = [among.get(ids[i]) for i in at.tolist()]
+            if None in found:
+                return None
+            learns = bool((rows == UNKNOWN).any())
+            rows[at] = found
+            if learns:
+                remember(self._slots, self._generation, texts, rows)
+        return rows
+
+
+@kernel
+def look_up(slots: UInt64s, generation: int, texts: Bytes, rows: Rows) -> int:
+    """Write the row of each id, or UNKNOWN or TOO_LONG; returns how many of these there are."""
+    at, unknown = int64(0), int64(0)
+    for i in range(len(rows)):
+        a, b, c, length = _words(texts, at)
+        at += length + 1
+        row = int64(TOO_LONG)
+        if length <= LONGEST:
+            slot = _slot_of(slots, generation, a, b, c)
+            row = int64(slots[uint64(slot), 3] & uint64(0xFFFFFFFF)) if slot >= 0 else int64(UNKNOWN)
+        unknown += row < 0
+        rows[uint64(i)] = row
+    return unknown
+
+
+@kernel
+def remember(slots: UInt64s, generation: int, texts: Bytes, rows: Rows) -> None:
+    """Note the row of each id that is not too long, in place of others where there is no room."""
+    at = int64(0)
+    for i in range(len(rows)):
+        a, b, c, length = _words(texts, at)
+        at += length + 1
+        if length <= LONGEST and _slot_of(slots, generation, a, b, c) < 0:
+            home = _home(slots, a, b, c)
+            slot, probe = home, 0
+            while probe < PROBES and slots[uint64(slot), 3] >> uint64(32) == uint64(generation):
+                probe += 1
+                slot = (home + probe) & (len(slots) - 1)
+            free = uint64(slot if probe < PROBES else home)
+            slots[free, 0], slots[free, 1], slots[free, 2] = a, b, c
+            slots[free, 3] = (uint64(generation) << uint64(32)) | uint64(rows[uint64(i)])
+
+
+@inlined
+def _words(texts: Bytes, at: int) -> tuple[int, int, int, int]:
+    """The bytes of an id as three words, the first byte lowest, and how many they are. Bytes of one that is too long
+    overlap in the last."""
+    a = b = c = uint64(0)
+    length = int64(0)
+    byte = uint64(texts[uint64(at)])
+    while byte != SPACE:
+        shifted = byte << uint64(8 * (length & 7))
+        if length < 8:
+            a |= shifted
+        elif length < 16:
+            b |= shifted
+        else:
+            c |= shifted
+        length += 1
+        byte = uint64(texts[uint64(at + length)])
+    return a, b, c, length
+
+
+@inlined
+def _home(slots: UInt64s, a: int, b: int, c: int) -> int:
+    """The first slot in which an id may be. Whoever makes up ids for one slot has them looked up in the dict."""
+    mixed = (a ^ (b << uint64(1)) ^ (c << uint64(2))) * uint64(0x9E3779B97F4A7C15)
+    mixed ^= (b + uint64(1)) * uint64(0xC2B2AE3D27D4EB4F) ^ (c + uint64(1)) * uint64(0x165667B19E3779F9)
+    mixed ^= mixed >> uint64(32)
+    mixed *= uint64(0x9E3779B97F4A7C15)
+    return int64((mixed >> uint64(32)) & uint64(len(slots) - 1))
+
+
+@inlined
+def _slot_of(slots: UInt64s, generation: int, a: int, b: int, c: int) -> int:
+    """The slot of an id, -1 where it has none."""
+    home, found, probe = _home(slots, a, b, c), int64(-1), 0
+    while found < 0 and probe < PROBES:
+        slot = uint64((home + probe) & (len(slots) - 1))
+        probe += 1
+        if slots[slot, 3] >> uint64(32) != uint64(generation):
+            # It would be here, as none is taken out alone.
+            probe = PROBES
+        elif (slots[slot, 0] == a) & (slots[slot, 1] == b) & (slots[slot, 2] == c):
+            found = int64(slot)
+    return found
