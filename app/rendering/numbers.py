@@ -12,6 +12,12 @@ from app.rendering.lists import EXACT, end
 FEW = 8
 """Numbers up to which they are written one by one as fast."""
 
+_EXPONENT = re.compile(rb"e-(\d)(?!\d)")
+"""A negative exponent of one digit, which has two in Python."""
+
+_SMALL = re.compile(rb"0\.0000\d+")
+"""A number below 0.0001, which has an exponent in Python; or the end of a greater one."""
+
 _LONG = re.compile(r"\.0,(?<=\d{16}\.0,)")
 """A whole number that may be above 2^53, which keeps its point."""
 
@@ -34,9 +40,7 @@ def number_texts(values: Sequence[float | None]) -> list[str]:
     ('1e-05', ['1e-05'])
     """
     if len(values) > FEW:
-        text = to_json(values, inf_nan_mode="null")
-        if not _differs(text):
-            return _cut(text)
+        return _cut(_written(values))
     return [end(value) for value in values]
 
 
@@ -55,17 +59,24 @@ def number_bytes(values: Sequence[float]) -> bytes:
     whole number may have; `indexes.compiled.text.without_point` takes them away.
 
     >>> number_bytes([0.1, 1400.0, 1e-5, -0.0]), number_bytes([0.1, -0.0, float("inf")])
-    (b'0.1,1400,1e-05,0,', b'0.1,-0.0,null,')
+    (b'0.1,1400.0,1e-05,-0.0,', b'0.1,-0.0,null,')
     """
+    return _written(values)[1:-1] + b"," if values else b""
+
+
+def _written(values: Sequence[float | None]) -> bytes:
+    """A JSON array of numbers, very small ones as Python writes them."""
     text = to_json(values, inf_nan_mode="null")
-    if _differs(text):
-        return "".join([f"{end(value)}," for value in values]).encode()
-    return text[1:-1] + b"," if values else b""
+    if b"e" in text:
+        text = _EXPONENT.sub(rb"e-0\1", text)
+    if b"0.0000" in text:
+        text = _SMALL.sub(_with_exponent, text)
+    return text
 
 
-def _differs(text: bytes) -> bool:
-    """Whether one of these numbers may have been written otherwise than Python does: a very small or large one."""
-    return b"e" in text or b"0.0000" in text
+def _with_exponent(small: re.Match[bytes]) -> bytes:
+    digit_before = small.string[small.start() - 1 : small.start()].isdigit()
+    return small[0] if digit_before else repr(float(small[0])).encode()
 
 
 def _pointless(text: str) -> str:
