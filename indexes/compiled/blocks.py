@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from indexes.compiled.simd import LANES, address_of, load, primitive, replace, splat
+from indexes.compiled.simd import LANES, load, primitive, replace, splat, store
 
 from llvmlite import ir  # isort: skip
 from numba import types  # isort: skip
@@ -18,7 +18,7 @@ from numba import types  # isort: skip
 def _lanes_copied(typing: Any, into: Any, at: Any, source: Any, base: Any) -> Any:
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         block = load(context, builder, signature.args[2], args[2], args[3])
-        _store(context, builder, signature.args[0], args[0], args[1], block)
+        store(context, builder, signature.args[0], args[0], args[1], block)
         return context.get_dummy_value()
 
     return types.void(into, types.int64, source, types.int64), codegen
@@ -28,15 +28,10 @@ def _lanes_copied(typing: Any, into: Any, at: Any, source: Any, base: Any) -> An
 def _lanes_filled(typing: Any, into: Any, at: Any, value: Any) -> Any:
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         kind = ir.VectorType(context.get_value_type(signature.args[0].dtype), LANES)
-        _store(context, builder, signature.args[0], args[0], args[1], splat(builder, kind, args[2]))
+        store(context, builder, signature.args[0], args[0], args[1], splat(builder, kind, args[2]))
         return context.get_dummy_value()
 
     return types.void(into, types.int64, into.dtype), codegen
-
-
-def _store(context: Any, builder: Any, array_type: Any, array: Any, at: Any, block: Any) -> None:
-    address = address_of(context, builder, array_type, array, at, LANES)
-    builder.store(block, address, align=array_type.dtype.bitwidth // 8)
 
 
 def copy_lanes(into: Any, at: int, source: Any, base: int) -> None:

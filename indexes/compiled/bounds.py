@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from indexes.compiled.simd import TOGETHER, address_of, load, low_bit, primitive, replace, splat
+from indexes.compiled.simd import TOGETHER, address_of, extreme, load, low_bit, primitive, replace, splat
 
 from llvmlite import ir  # isort: skip
 from numba import types  # isort: skip
@@ -82,7 +82,7 @@ def _points_bounds(
         builder.branch(head)
 
         builder.position_at_end(end)
-        sides = [_extreme(builder, builder.load(kept), order) for (order, _), kept in zip(SIDES, box, strict=True)]
+        sides = [extreme(builder, builder.load(kept), order) for (order, _), kept in zip(SIDES, box, strict=True)]
         return context.make_tuple(builder, signature.return_type, sides)
 
     return four(x, y, count, number, number, number, number, four, four), codegen
@@ -106,7 +106,7 @@ def _ends_below(typing: Any, x: Any, y: Any, key: Any, n: Any, bound: Any) -> An
             met = builder.and_(within, builder.icmp_signed("<", keys, splat(builder, keys.type, args[4])))
             for order, i in (("<", 0), (">", 1)):
                 _extend(builder, ends[i], order, load(context, builder, kinds[i], args[i], at, TOGETHER), met)
-        found = [_extreme(builder, builder.load(ends[i]), order) for i, order in enumerate("<>")]
+        found = [extreme(builder, builder.load(ends[i]), order) for i, order in enumerate("<>")]
         return context.make_tuple(builder, signature.return_type, found)
 
     return types.UniTuple(types.float64, 2)(x, y, key, types.int64, types.int64), codegen
@@ -168,18 +168,6 @@ def _extend(builder: Any, kept: Any, order: str, numbers: Any, met: Any) -> None
     before = builder.load(kept)
     extends = builder.and_(met, builder.fcmp_ordered(order, numbers, before))
     builder.store(builder.select(extends, numbers, before), kept)
-
-
-def _extreme(builder: Any, block: Any, order: str) -> Any:
-    """The number of a block that comes first in the order, "<" or ">"."""
-    width = block.type.count
-    while width > 1:
-        width //= 2
-        index = ir.VectorType(ir.IntType(32), width)
-        low = builder.shuffle_vector(block, block, ir.Constant(index, list(range(width))))
-        high = builder.shuffle_vector(block, block, ir.Constant(index, list(range(width, 2 * width))))
-        block = builder.select(builder.fcmp_ordered(order, low, high), low, high)
-    return builder.extract_element(block, ir.Constant(ir.IntType(32), 0))
 
 
 # Nine arguments, as of `points_bounds`.

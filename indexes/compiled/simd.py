@@ -54,6 +54,12 @@ def load(context: Any, builder: Any, array_type: Any, array: Any, base: Any, lan
     return builder.load(address, align=array_type.dtype.bitwidth // 8)
 
 
+def store(context: Any, builder: Any, array_type: Any, array: Any, base: Any, block: Any) -> None:
+    """Write a vector to a[base : base + its lanes], aligned as one element is."""
+    address = address_of(context, builder, array_type, array, base, block.type.count)
+    builder.store(block, address, align=array_type.dtype.bitwidth // 8)
+
+
 def splat(builder: Any, kind: Any, value: Any) -> Any:
     """A vector of this type with the value in every lane."""
     undefined = ir.Constant(kind, ir.Undefined)
@@ -94,9 +100,9 @@ def comparison(order: str, lanes: int = LANES) -> Any:
     return lanes_that(1, lambda builder, blocks, values: builder.fcmp_ordered(order, *blocks, *values), lanes)
 
 
-def _extreme(builder: Any, block: Any, order: str) -> Any:
+def extreme(builder: Any, block: Any, order: str) -> Any:
     """The number of a block that comes first in the order, "<" or ">": halves are compared until one is left."""
-    width = LANES
+    width = block.type.count
     while width > 1:
         width //= 2
         index = ir.VectorType(ir.IntType(32), width)
@@ -161,7 +167,7 @@ def _lanes_beyond(typing: Any, w: Any, e: Any, s: Any, n: Any, base: Any, a: Any
 def _lanes_least(typing: Any, a: Any, base: Any) -> Any:
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         block = load(context, builder, signature.args[0], args[0], args[1])
-        return _extreme(builder, block, "<")
+        return extreme(builder, block, "<")
 
     return types.float64(a, types.int64), codegen
 
@@ -172,7 +178,7 @@ def _reduced(greatest: bool) -> Any:
         chosen = builder.bitcast(builder.trunc(args[2], ir.IntType(16)), ir.VectorType(ir.IntType(1), 16))
         neutral = ir.Constant(ir.DoubleType(), float("-inf") if greatest else float("inf"))
         block = builder.select(chosen, block, splat(builder, block.type, neutral))
-        return _extreme(builder, block, ">" if greatest else "<")
+        return extreme(builder, block, ">" if greatest else "<")
 
     return codegen
 

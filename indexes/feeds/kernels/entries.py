@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from indexes.compiled.simd import address_of, load, primitive, replace, splat
+from indexes.compiled.simd import load, primitive, replace, splat, store
 from indexes.feeds.theta import LINE
 
 from llvmlite import ir  # isort: skip
 from numba import types  # isort: skip
-
 
 _NUMBERS = ir.VectorType(ir.IntType(64), LINE)
 _PLACES = list(range(LINE))
@@ -25,11 +24,6 @@ def _moved(context: Any, builder: Any, kind: Any, column: Any, base: Any, other:
     data = context.make_array(kind)(context, builder, value=column).data
     turned = builder.shuffle_vector(old, old, ir.Constant(ir.VectorType(ir.IntType(32), LINE), places))
     return old, builder.insert_element(turned, builder.load(builder.gep(data, [other])), ir.IntType(32)(lane))
-
-
-def _store(context: Any, builder: Any, kind: Any, column: Any, base: Any, line: Any) -> None:
-    address = address_of(context, builder, kind, column, base, LINE)
-    builder.store(line, address, align=kind.dtype.bitwidth // 8)
 
 
 @primitive
@@ -51,7 +45,7 @@ def _lanes_inserted(
                 more = builder.select(below, splat(builder, _NUMBERS, args[7]), ir.Constant(_NUMBERS, [0] * LINE))
                 line = builder.add(line, more)
             line = builder.select(new, splat(builder, old.type, value), line)
-            _store(context, builder, kind, array, args[2], line)
+            store(context, builder, kind, array, args[2], line)
         return context.get_dummy_value()
 
     number = types.int64
@@ -65,7 +59,7 @@ def _lanes_removed(typing: Any, scores: Any, tags: Any, base: Any, at: Any, foll
         for kind, column in zip(signature.args[:2], args[:2], strict=True):
             order = [*_PLACES[1:], LINE - 1]
             old, moved = _moved(context, builder, kind, column, args[2], args[4], order, LINE - 1)
-            _store(context, builder, kind, column, args[2], builder.select(moves, moved, old))
+            store(context, builder, kind, column, args[2], builder.select(moves, moved, old))
         return context.get_dummy_value()
 
     number = types.int64
