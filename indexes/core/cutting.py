@@ -18,7 +18,7 @@ LONGEST_ID, LONGEST_NUMBER = 128, 24
 """Characters of an id and of a number that is cut."""
 
 SPACE = 32
-"""What stands behind each id."""
+"""The byte behind each id."""
 
 MINUS, PLUS, POINT, ZERO, NINE, SMALL_E, LARGE_E = 45, 43, 46, 48, 57, 101, 69
 

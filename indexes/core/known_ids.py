@@ -15,9 +15,7 @@ import numpy as np
 from indexes.compiled.jit import inlined, kernel
 from indexes.core import aligned
 from indexes.core.arrays import Bytes, Rows, UInt64s, int64, uint64
-
-SPACE = 32
-"""What stands behind each id."""
+from indexes.core.cutting import SPACE
 
 MOST = 1 << 17
 """Ids that a dict may have: of more, too few would be here."""
@@ -36,6 +34,7 @@ UNKNOWN, TOO_LONG = -1, -2
 """In place of a row: an id that is not here, and one that cannot be."""
 
 WRAPPED = 1 << 32
+"""Generations that a slot can tell apart."""
 
 
 class KnownIds:
@@ -49,7 +48,7 @@ class KnownIds:
         """Know none any more. O(1)."""
         self._generation += 1
         if self._generation == WRAPPED:
-            self.__init__()  # type: ignore[misc]
+            self._slots, self._generation = self._slots[:0], 1
 
     def find(self, texts: Bytes, ids: Sequence[str], among: Mapping[str, int]) -> Rows | None:
         """The row of each of the ids, which are also given as bytes, a SPACE behind each; None where one is not in the

@@ -3,13 +3,31 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import numpy as np
 import pytest
 
 from indexes.core import known_ids
 from indexes.core.arrays import Bytes
-from indexes.core.known_ids import LONGEST, TOO_LONG, UNKNOWN, KnownIds, look_up
+from indexes.core.known_ids import LONGEST, KnownIds
+
+
+class Noted(dict[str, int]):
+    """A dict that notes what it is asked for."""
+
+    def __init__(self, items: dict[str, int]) -> None:
+        super().__init__(items)
+        self._asked: list[str] = []
+
+    def get(self, id: str, default: Any = None) -> Any:
+        self._asked.append(id)
+        return super().get(id, default)
+
+    def taken(self) -> list[str]:
+        """What it was asked for since the last time."""
+        asked, self._asked = self._asked, []
+        return asked
 
 
 def _texts(ids: list[str]) -> Bytes:
@@ -52,15 +70,17 @@ def test_ids_that_are_known_are_not_asked_for_again() -> None:
     among = {f"o{i}": i for i in range(2_000)}
     ids, long = list(among), ["a" * LONGEST, "a" * (LONGEST + 1), "a" * 128]
     among |= {id: 5_000 + len(id) for id in long}
-    known = KnownIds()
-    known.find(_texts(ids + long), ids + long, among)
-    rows = np.empty(len(ids) + 3, np.int32)
-    look_up(known._slots, known._generation, _texts(ids + long), rows)
-    assert np.count_nonzero(rows[: len(ids)] == UNKNOWN) < 20, "few slots are so crowded"
-    assert rows[-3] == 5_000 + LONGEST and rows[-2:].tolist() == [TOO_LONG, TOO_LONG]
-    known.forget()
-    look_up(known._slots, known._generation, _texts(ids + long), rows)
-    assert (rows < 0).all()
+    known, noted = KnownIds(), Noted(among)
+    for again in (False, True, False):
+        rows = known.find(_texts(ids + long), ids + long, noted)
+        assert rows is not None and rows.tolist() == [among[id] for id in ids + long]
+        asked = noted.taken()
+        if again:
+            assert len(asked) < 20, "few slots are so crowded"
+            assert long[0] not in asked and asked[-2:] == long[1:]
+            known.forget()
+        else:
+            assert asked == ids + long
 
 
 def test_generations_begin_again(monkeypatch: pytest.MonkeyPatch) -> None:
