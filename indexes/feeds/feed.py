@@ -237,11 +237,6 @@ class FeedIndex:
     def post(self, documents: Documents, points: Floats, now: int = 0) -> Posted:
         """Publish posts, in order, at these places (n, 2), at a time not before the last one. O(postings read + buffers
         entered) each, and the evaluations; all buffers are refilled when an epoch begins."""
-        return run_all(self.post_steps(documents, points, now))
-
-    def post_steps(self, documents: Documents, points: Floats, now: int = 0) -> Generator[None, None, Posted]:
-        """As `post`, in pieces of some milliseconds. Nothing else may change between them, when lists are those after
-        some of the posts, or, while an epoch begins, those after it."""
         first, n, report = int(self.window.size[NEXT]), len(documents), Report()
         found, at = [np.empty(0, np.int32)], 0
         while at < n:
@@ -249,9 +244,7 @@ class FeedIndex:
             reached = self.post_batch(documents.part(begin, at), points[begin:at], now, report, begin)
             found.append(reached)
             if self.due:
-                yield from self.epoch_steps(reached, report, begin)
-            elif at < n:
-                yield
+                run_all(self.epoch_steps(reached, report, begin))
         return Posted(first, np.concatenate(found), report.end())
 
     def post_batch(self, documents: Documents, points: Floats, now: int, report: Report, at: int = 0) -> Ints32:
@@ -266,7 +259,8 @@ class FeedIndex:
         return reached
 
     def epoch_steps(self, reached: Ints32, report: Report, at: int = 0) -> Generator[None, None, None]:
-        """Begin an epoch in pieces, right after what `post_batch` returned."""
+        """Begin an epoch in pieces of some milliseconds, right after what `post_batch` returned. Nothing else may
+        change between them; lists are those after all of it."""
         posts = int(self.window.size[NEXT])
         yield from self._begin_epoch(report, at + len(reached) - 1, posts)
         if self.config.tfidf:
@@ -278,7 +272,7 @@ class FeedIndex:
         return run_all(self.expire_steps(now))
 
     def expire_steps(self, now: int) -> Generator[None, None, ChangedLists]:
-        """As `expire`, in pieces, as `post_steps`; lists are not valid while it is `settling`."""
+        """As `expire`, in pieces, as `epoch_steps`; lists are not valid while it is `settling`."""
         self.now, report = max(self.now, now), Report()
         v, epochs = self.window, self._epochs
         self.settling = True
@@ -362,7 +356,7 @@ class FeedIndex:
     def subscribe_steps(
         self, documents: Documents, points: Floats, k: Ints, alpha: Floats, lay_out: bool = True
     ) -> Generator[None, None, Ints]:
-        """As `subscribe`, in pieces, as `post_steps`. Without `lay_out` posts do not reach them until `lay_out_steps`,
+        """As `subscribe`, in pieces, as `epoch_steps`. Without `lay_out` posts do not reach them until `lay_out_steps`,
         which is faster for many."""
         k, alpha = self._checked(documents, k, alpha)
         slots = self.table.put(documents, np.asarray(points, np.float64), k, alpha)

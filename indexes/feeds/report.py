@@ -25,12 +25,21 @@ _NO_NUMBERS = np.empty(0, np.int64)
 NONE_CHANGED = ChangedLists(_NO_NUMBERS, _NO_NUMBERS, _NO_NUMBERS, _NO_NUMBERS, np.empty(0))
 
 
+class _Lines(NamedTuple):
+    """Changed lists in any order, and their entries, one list's behind the other's."""
+
+    step: Ints
+    slot: Ints
+    rows: Ints  # how many entries it has
+    post: Ints  # by row
+    score: Floats
+
+
 class Report:
     """Collects changed lists from the reports of kernels."""
 
     def __init__(self) -> None:
-        self._parts: list[ChangedLists] = []
-        """In any order; in the place of `end` is how many rows each has."""
+        self._parts: list[_Lines] = []
 
     def take(self, scratch: Scratch, first: int) -> None:
         """Move the lines out of the scratch; its steps count from `first`."""
@@ -40,7 +49,7 @@ class Report:
         rows = int(scratch.size[ROWS_USED])
         at, slot = scratch.line_step[:lines].astype(np.int64) + first, scratch.line_slot[:lines].astype(np.int64)
         count, post, score = run_lengths(scratch.line_end[:lines]), scratch.row_post[:rows], scratch.row_score[:rows]
-        self._parts.append(ChangedLists(at, slot, count, post.copy(), score.copy()))
+        self._parts.append(_Lines(at, slot, count, post.copy(), score.copy()))
         scratch.size[LINES_USED] = scratch.size[ROWS_USED] = 0
 
     def join(self, others: Iterable[Report]) -> None:

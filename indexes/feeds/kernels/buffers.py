@@ -164,7 +164,7 @@ def remove(table: Subscribers, slot: int, post: int) -> int:
 
 @internal
 def prefetch_buffer(table: Subscribers, slot: int) -> None:
-    """Prefetch a buffer, or the first three lines of each of its columns."""
+    """Prefetch the lines of a buffer that are in use, of the first three of each column."""
     base, held = buffer_of(table, slot), held_by(table, slot)
     prefetch_line(table.score, base)
     prefetch_line(table.tag, base)

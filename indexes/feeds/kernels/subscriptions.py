@@ -38,7 +38,6 @@ POSTS = 1 << 12
 MOST_WORDS = (1 << 15) - 1
 """Words of a subscription, at most."""
 
-
 TERMS = 4
 """Terms that are read together. There are so many behind the last one."""
 

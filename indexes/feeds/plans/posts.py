@@ -28,8 +28,8 @@ from indexes.feeds.store import FeedStore
 EPOCH = 2e-5
 """Estimated seconds for a subscription when an epoch begins."""
 
-Posted: TypeAlias = tuple[Ints32, ChangedLists]
-"""How many lists held each of some posts right after it, and the lists that changed."""
+Outcome: TypeAlias = tuple[Ints32, ChangedLists]
+"""Of some posts: how many lists held each right after it, and the lists that changed."""
 
 
 class WindowPlan(Plan[FeedStore]):
@@ -100,7 +100,7 @@ class PostPlan(SteppedPlan):
         self._executed = 0
         self._shown = 0
         self._published = 0
-        self._posted: Posted | None = None
+        self._outcome: Outcome | None = None
         self._newest: Newest | None = None
 
     @property
@@ -136,17 +136,17 @@ class PostPlan(SteppedPlan):
 
     def execute(self, budget: float) -> None:
         if self._steps is not None:
-            self._posted = self._go_on(budget)
+            self._outcome = self._go_on(budget)
         elif self._executed < self.count and self._has_room(budget):
             # The time of other processes is not a cost of the posts, and of two threads that of the longer counts.
             index = self.engine.index
             began = time.thread_time() + index.waited
-            self._posted = self._post(budget)
+            self._outcome = self._post(budget)
             self.engine.post_cost.learn(time.thread_time() + index.waited - began, self._executed - self._shown)
-        if self._posted is not None and self._executed == self.count:
+        if self._outcome is not None and self._executed == self.count:
             self.engine.forget_words()
 
-    def _post(self, budget: float) -> Posted | None:
+    def _post(self, budget: float) -> Outcome | None:
         """Publish as many posts as fit, up to the next epoch; None if that begins, and goes on."""
         engine, c, lo = self.engine, self.command, self._executed
         index, report = engine.index, Report()
@@ -161,7 +161,7 @@ class PostPlan(SteppedPlan):
         self._steps = self._begin_epoch(reached, report)
         return self._go_on(0.0)
 
-    def _begin_epoch(self, reached: Ints32, report: Report) -> Generator[None, None, Posted]:
+    def _begin_epoch(self, reached: Ints32, report: Report) -> Generator[None, None, Outcome]:
         yield from self.engine.index.epoch_steps(reached, report)
         return reached, report.end()
 
@@ -172,10 +172,10 @@ class PostPlan(SteppedPlan):
             self._show()
             engine.seq = self.first_seq + hi - 1
             self._shown = hi
-        posted, self._posted = self._posted, None
-        if posted is None:
+        outcome, self._outcome = self._outcome, None
+        if outcome is None:
             return None
-        reached, changed = posted
+        reached, changed = outcome
         engine.published = None
         part = None
         if engine.live:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from unittest.mock import patch
 
 import numpy as np
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from indexes.feeds.config import FeedConfig
 from indexes.feeds.kernels.buffers import EVALUATED
+from indexes.feeds.report import Report
 from indexes.feeds.theta import BUFFERS
 from tests.unit.feeds.worlds import BOUNDS, INDEXES, World
 
@@ -76,22 +78,20 @@ def test_lists_that_are_read_while_an_epoch_begins_are_those_after_it(many: int)
     bag, place = world.bag(7), world.place()
     reached = world.oracle.post(bag, place, 0)
     feed = world.feed
-    pieces, posted = 0, None
+    pieces, report = 0, Report()
     with (
         patch("indexes.feeds.feed.BOUNDED", 1),
         patch("indexes.feeds.feed.REFILLED", 1),
         patch("indexes.feeds.feed.MANY", many),
     ):
-        steps = feed.post_steps(feed.documents([bag]), np.array([place]))
-        while posted is None:
-            try:
-                next(steps)
-            except StopIteration as stop:
-                posted = stop.value
+        found = feed.post_batch(feed.documents([bag]), np.array([place]), 0, report)
+        assert feed.due
+        # The last look is at what there is when it has begun.
+        for _ in chain(feed.epoch_steps(found, report), [None]):
             pieces += 1
             for slot in world.oracle.asks:
                 posts, scores = feed.list(slot)
                 assert list(zip(posts.tolist(), scores.tolist(), strict=True)) == world.oracle.list(slot)
-    assert posted.reached.tolist() == [reached] and pieces > 64
+    assert found.tolist() == [reached] and pieces > 64
     world.compare()
     world.compare_buffers()
