@@ -122,7 +122,7 @@ class Applier:
                 jobs.append(pending.job)
             if len(jobs) > 1:
                 together, job = list(islice(queue.pending, len(jobs))), queue.resource_type.together(jobs)
-        traces = () if tracing.tracer is None else _executing(together)
+        traces = _executing(together)
         while not job.done:
             job.execute(SLICE)
             self._publish(queue, job, traces)

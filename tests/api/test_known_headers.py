@@ -75,7 +75,7 @@ class App:
         await send({"type": "http.response.body", "body": b""})
 
 
-async def told(pieces: Sequence[bytes], rush: bool = False) -> tuple[list[tuple[Any, ...]], bytes, tuple[Any, ...]]:
+async def served(pieces: Sequence[bytes], rush: bool = False) -> tuple[list[tuple[Any, ...]], bytes, tuple[Any, ...]]:
     """What a connection to which these pieces come hands on, its answers, and how it is left. With `rush` all come
     before anything is answered that takes the usual way.
     """
@@ -170,10 +170,10 @@ def conversations(draw: st.DrawFn) -> list[bytes]:
 @example([put(), put().replace(b"PUT", b"DELETE"), put().replace(b"PUT", b"put")], False)
 @example([put(), put().replace(b"\r\n\r\n", b"\r\nx: y\r\n\r\n"), put()], False)
 def test_headers_that_are_known_change_nothing(pieces: list[bytes], rush: bool) -> None:
-    found = asyncio.run(told(pieces, rush))
+    found = asyncio.run(served(pieces, rush))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ServiceProtocol, "_take_as_before", lambda *_: False)
-        assert found == asyncio.run(told(pieces, rush))
+        assert found == asyncio.run(served(pieces, rush))
 
 
 def parsed(pieces: Sequence[bytes]) -> list[bytes]:
@@ -187,7 +187,7 @@ def parsed(pieces: Sequence[bytes]) -> list[bytes]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(HttpToolsProtocol, "data_received", noted)
-        asyncio.run(told(pieces))
+        asyncio.run(served(pieces))
     return seen
 
 
