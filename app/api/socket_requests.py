@@ -109,7 +109,7 @@ class SocketRequests:
         if (request.body is not None) != verb.has_body:
             return None
         key = ""
-        for name, value in request.headers.items() if request.headers else ():
+        for name, value in request.headers.items():
             if name in _TRACED and value.isascii() and value.isprintable():
                 continue
             if name.lower() != "idempotency-key" or not value or key:

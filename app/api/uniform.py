@@ -45,6 +45,7 @@ _VARIABLE = re.compile(r'"(id)"\s*:\s*"([^"]*)"|"([A-Za-z_][A-Za-z0-9_]*)"\s*:\s
 """What may differ between elements: an id, and numbers by name."""
 
 MOST_VARIABLES = 9
+"""Variables of an element, at most."""
 
 
 class Uniform(NamedTuple):
@@ -107,13 +108,14 @@ def _shape(element: str) -> Shape | None:
 
 
 def _columns(
-    raw: bytes | bytearray, between: tuple[int, int], shape: Shape, comma: str
+    raw: bytes | bytearray, span: tuple[int, int], shape: Shape, comma: str
 ) -> tuple[list[str], NDArray[np.uint8], dict[str, NDArray[np.float64]]] | None:
-    """The variables of elements, by column, out of the text of all from the first variable to the last one."""
+    """The variables of elements, by column: ids, their texts and numbers. `span` is where the first variable begins and
+    the last one ends. None where an element has another shape."""
     text = np.frombuffer(raw, np.uint8)
     # A bytearray could be written: kernels would be compiled for it apart.
     text.flags.writeable = False
-    begin, end = between
+    begin, end = span
     pieces = _pieces(*shape.within, f"{shape.end}{comma}{shape.begin}")
     at = shape.names.index("id")
     out = room(end - begin, pieces, len(shape.names))

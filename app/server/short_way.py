@@ -17,9 +17,9 @@ from app.server.short import Head, Short, short_request
 LONGEST = 1 << 10
 """Bytes of headers that are kept to be compared with the next ones, and of the line before them."""
 
-Known: TypeAlias = tuple[bytes, bytes, Head]
-"""What headers say whose bytes were read before: those before the length of the body, from the version on, and those
-behind it, to the end of the head."""
+KnownHead: TypeAlias = tuple[bytes, bytes, Head]
+"""The bytes of a head that was read, before the length of the body, from the version on, and behind it; and what its
+headers say."""
 
 _LINE = re.compile(rb"([A-Z]+) (/[!-~]*)")
 """A method and a target, of which the parser would take more."""
@@ -39,7 +39,7 @@ class ServiceProtocol(HttpProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         self._lane: Lane | None = getattr(getattr(self.app, "state", None), "lane", None)
-        self._known: Known | None = None
+        self._known: KnownHead | None = None
         self._between = True
         """Whether the parser has seen the end of a message, and nothing of the next one."""
         super().connection_made(transport)
@@ -52,7 +52,7 @@ class ServiceProtocol(HttpProtocol):
         if known is None or not cycle.response_complete or not self._take_as_before(data, *known):
             super().data_received(data)
             if isinstance(self.cycle, Short) and self.cycle is not cycle:
-                self._known = _known(data, self.cycle)
+                self._known = _known_head(data, self.cycle)
 
     def _take_as_before(self, data: bytes, before: bytes, behind: bytes, head: Head) -> bool:
         """Take a request that came as a whole, if its headers are those of one that was read already."""
@@ -157,7 +157,7 @@ class ServiceProtocol(HttpProtocol):
         self._start_asgi_task(cycle, self.app)
 
 
-def _known(data: bytes, short: Short) -> Known | None:
+def _known_head(data: bytes, short: Short) -> KnownHead | None:
     """What the next request may have in common with one that has just been read, if that came as a whole."""
     line, end = data.find(b" HTTP/1.1\r\n"), data.find(b"\r\n\r\n")
     length = _LENGTH.search(data, line, end + 2)

@@ -29,8 +29,8 @@ INLINE = 0.002
 """Seconds of work up to which a command is applied on the event loop itself."""
 
 OVERLAPPED = 0.0003
-"""The same of a command that `overlaps` with other work of the loop. To change threads, and to wait for the
-interpreter's lock that both want, takes a tenth of a millisecond and more."""
+"""Seconds of work up to which one that `overlaps` with other work of the loop is applied there. To change threads, and
+to wait for the interpreter's lock that both want, takes a tenth of a millisecond and more."""
 
 SLICE, STRETCHED = 0.005, 4
 """Seconds of kernel work between two publishing steps, and up to how many times as much while no read waits for one: a

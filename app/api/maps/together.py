@@ -123,7 +123,7 @@ class ObjectChanges:
             faults.setdefault(read.place_of(fault.index or 0), []).append(replace(fault, index=None))
         refused = {at: about_one(Refused(those)) for at, those in faults.items()}
         errors: dict[int, list[ElementError]] = {}
-        for error in read.errors if len(read.errors) else ():
+        for error in read.errors:
             errors.setdefault(error.index, []).append(error)
         for at, wrong in errors.items():
             refused[at] = many([FieldError(error.field, error.reason) for error in wrong])
