@@ -97,6 +97,13 @@ def test_a_bucket_has_a_block_of_points_at_most() -> None:
         KdIndex(2, full=65)
 
 
+def test_a_box_alone_is_the_point_that_it_is_among_others() -> None:
+    lo, hi = np.array([[0.0, -inf], [-0.0, 0.0], [-1.5, -0.0]]), np.array([[0.0, 1.0], [-0.0, inf], [0.25, -0.0]])
+    together = as_points(lo, hi)
+    for i in range(len(lo)):
+        assert as_points(lo[i : i + 1], hi[i : i + 1]).tobytes() == together[i].tobytes()
+
+
 def test_boxes_are_points_and_back() -> None:
     lo, hi = np.array([[0.0, -inf], [-1e300, 2.0]]), np.array([[0.0, 1.0], [3.0, inf]])
     exact = as_points(lo, hi)
