@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from typing import Any, TypeVar
 
@@ -20,6 +19,7 @@ from app.runtime import tracing
 from app.runtime.metrics import Metrics
 from app.write_path.catalog import Catalog, DropFailedJob, DropJob
 from app.write_path.idempotency import filled
+from app.write_path.kernel_threads import KernelThreads
 from app.write_path.queue import Pending, ResourceQueue
 from app.write_path.repair import Repair, already_failed
 
@@ -29,8 +29,9 @@ INLINE = 0.002
 """Seconds of work up to which a command is applied on the event loop itself."""
 
 OVERLAPPED = 0.0003
-"""Seconds of work up to which one that `overlaps` with other work of the loop is applied there. To change threads, and
-to wait for the interpreter's lock that both want, takes a tenth of a millisecond and more."""
+"""Seconds of work up to which one that `overlaps` with other work of the loop is applied there, while one of the kernel
+threads is free. To change threads, and to wait for the interpreter's lock that both want, takes a tenth of a
+millisecond and more."""
 
 SLICE, STRETCHED = 0.005, 4
 """Seconds of kernel work between two publishing steps, and up to how many times as much while no read waits for one: a
@@ -61,7 +62,7 @@ class Applier:
         self.queued = 0
         self.copies = False
         self.on_failed: Callable[[str], None] = lambda resource: None
-        self.kernels = ThreadPoolExecutor(2, "kernel")
+        self.kernels = KernelThreads()
         self.tasks: set[asyncio.Task[None]] = set()
         self.repair = Repair(catalog, metrics, self.kernels, enqueue_mark, self.refuse)
         self._catalog = catalog
@@ -101,7 +102,7 @@ class Applier:
         until = time.perf_counter() + TURN
         try:
             while queue.pending:
-                if _is_long(queue.pending[0]) or time.perf_counter() > until:
+                if self._is_long(queue.pending[0]) or time.perf_counter() > until:
                     queue.running = True
                     self.spawn(self._run_in_slices(queue))
                     return
@@ -130,6 +131,10 @@ class Applier:
             queue.pending.popleft()
             self._finish(pending)
 
+    def _is_long(self, pending: Pending) -> bool:
+        """Whether a command is executed in a kernel thread. One that need not be does not wait there for others."""
+        return pending.job.work > (OVERLAPPED if pending.overlaps and self.kernels.free else INLINE)
+
     async def _run_in_slices(self, queue: ResourceQueue) -> None:
         """Apply long jobs in the kernel thread, and short ones behind them here: a change of threads costs more."""
         loop = asyncio.get_running_loop()
@@ -138,7 +143,7 @@ class Applier:
             while queue.pending and not self.repair.abandoning:
                 pending = queue.pending[0]
                 job = pending.job
-                if _is_long(pending):
+                if self._is_long(pending):
                     traces, began = _executing((pending,)), time.perf_counter()
                     await loop.run_in_executor(self.kernels, job.execute, budget)
                     self._metrics.slice_seconds.observe(time.perf_counter() - began)
@@ -264,11 +269,6 @@ def not_replicated() -> NotReplicated:
         "its Idempotency-Key finds out",
         retry_after=1,
     )
-
-
-def _is_long(pending: Pending) -> bool:
-    """Whether a command is executed in the kernel thread."""
-    return pending.job.work > (OVERLAPPED if pending.overlaps else INLINE)
 
 
 def _executing(commands: Iterable[Pending]) -> Sequence[tracing.CommandTrace]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
@@ -106,7 +107,7 @@ class Writer:
         self._group: list[Pending] = []
         self._flushing = self._due = self._gathering = self._overlaps = False
         self._commit_cost = 0.0
-        self._uncounted: list[tuple[int, int, float]] = []
+        self._uncounted: deque[tuple[int, int, float]] = deque()
         """Commits that are not counted yet: their commands, their rows, and the seconds that they took."""
         self._commit_thread = CommitThread(log_store)
         self._closed = False
@@ -570,14 +571,16 @@ class Writer:
 
     def count(self) -> None:
         """Count what was logged and applied since the last time, and see to it that the write-ahead log stays short."""
-        uncounted, self._uncounted = self._uncounted, []
-        for commands, rows, seconds in uncounted:
-            self._metrics.group_size.observe(commands)
-            self._metrics.commit_seconds.observe(seconds)
-            if rows <= 64:
-                self._commit_cost += 0.05 * (seconds - self._commit_cost)
-        if uncounted and self._commit_thread.due:
-            self.applier.spawn(self._commit_thread.checkpoint())
+        if self._uncounted:
+            # The commit thread may add to them meanwhile.
+            while self._uncounted:
+                commands, rows, seconds = self._uncounted.popleft()
+                self._metrics.group_size.observe(commands)
+                self._metrics.commit_seconds.observe(seconds)
+                if rows <= 64:
+                    self._commit_cost += 0.05 * (seconds - self._commit_cost)
+            if self._commit_thread.due:
+                self.applier.spawn(self._commit_thread.checkpoint())
         self.applier.count()
 
     def _schedule(self) -> None:

@@ -20,8 +20,11 @@ from app.resources.boards import BoardType
 from app.runtime.metrics import Metrics
 from app.storage.log import Log
 from app.storage.rows import LogEntry
+from app.write_path import applying
+from app.write_path.applying import Applier
 from app.write_path.catalog import Catalog
 from app.write_path.idempotency import Answers, Replay, Ticket
+from app.write_path.kernel_threads import COUNT
 from app.write_path.writer import BULK, Busy, Skeleton, Submission, Unwritable, Writer
 from indexes.boards.commands import UPDATE, AddSubscriptions, Configure, DeleteSubscriptions, Events, SetSubscription
 from indexes.boards.config import BoardConfig
@@ -538,6 +541,45 @@ def test_what_is_gathered_is_one_commit_when_it_is_said(tmp_path: Path) -> None:
         assert len(await asyncio.gather(*waiting)) == 4
         # Without it, at the end of the turn.
         await writer.submit("boards/a", upsert(("q", 1.0, 2.0)))
+
+    run(tmp_path, story)
+
+
+def test_a_group_with_more_behind_it_does_not_wait_for_kernel_threads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is executed in one that is free, and on the event loop while all are busy."""
+    monkeypatch.setattr(applying, "OVERLAPPED", -1.0)
+    monkeypatch.setattr(applying, "INLINE", 60.0)
+    used = list[str]()
+    slices = Applier._run_in_slices
+
+    async def in_slices(self: Applier, queue: Any) -> None:
+        used.append("thread")
+        await slices(self, queue)
+
+    monkeypatch.setattr(Applier, "_run_in_slices", in_slices)
+
+    async def write(writer: Writer) -> None:
+        writer.gather()
+        writer.expect_more()
+        asked = asyncio.create_task(writer.submit("boards/a", upsert(("o", 1.0, 1.0))))
+        await asyncio.sleep(0)
+        writer.log_gathered()
+        await asyncio.wait_for(asked, 60)
+
+    async def story(writer: Writer) -> None:
+        await writer.put("boards/a", CONFIG)
+        released, loop = threading.Event(), asyncio.get_running_loop()
+        await write(writer)
+        assert used == ["thread"]
+        busy = [loop.run_in_executor(writer.applier.kernels, released.wait) for _ in range(COUNT)]
+        await write(writer)
+        assert used == ["thread"]
+        released.set()
+        await asyncio.gather(*busy)
+        await write(writer)
+        assert used == ["thread"] * 2
 
     run(tmp_path, story)
 
