@@ -68,7 +68,7 @@ class ServiceProtocol(HttpProtocol):
         method, self.url = found.groups()
         self.headers = head.headers
         short = short_request(self, lane, method, head, self.take_usual_way)
-        if short is None:
+        if short is None or (body and not short.verb.has_body):
             return False
         short.body, short.more_body = body, False
         self._idle_since, self.cycle = None, short

@@ -168,6 +168,7 @@ def conversations(draw: st.DrawFn) -> list[bytes]:
 @example([put(), put(body=b"a" * (LARGEST + 1)), put()], False)
 @example([put(), put() + put(), put()], False)
 @example([put(), put().replace(b"PUT", b"DELETE"), put().replace(b"PUT", b"put")], False)
+@example([put(body=body).replace(b"PUT", b"DELETE") for body in (b"", b'{"a":1}')], False)
 @example([put(), put().replace(b"\r\n\r\n", b"\r\nx: y\r\n\r\n"), put()], False)
 def test_headers_that_are_known_change_nothing(pieces: list[bytes], rush: bool) -> None:
     found = asyncio.run(served(pieces, rush))
