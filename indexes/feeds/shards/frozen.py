@@ -82,7 +82,7 @@ def thaw(frozen: Frozen) -> FeedShard:
     x0, y0, x1, y1 = bounds
     shard = FeedShard(FeedConfig((x0, y0, x1, y1), posts, span, tfidf, buffer), about["given"])
     shard.now, shard.numbers.count, shard.epochs = about["now"], about["numbers"], about["begun"]
-    shard._unknown, shard._most_k = about["unknown"], about["most_k"]
+    shard._unknown = about["unknown"]
     shard._epoch_posts, shard._epoch_df = about["epoch"], arrays["epoch.df"]
     shard._churned = about["worn"]
     shard.window = Window(*_taken(arrays, "window", Window._fields))
@@ -98,6 +98,7 @@ def thaw(frozen: Frozen) -> FeedShard:
     part.owners = Owners(*_taken(arrays, "owners", Owners._fields))
     shard.buffering.limits = Limits(*_taken(arrays, "limits", Limits._fields))
     shard.buffering._kind.update(dict(about["kinds"]))
+    shard._allow(np.array([about["most_k"]]))
     index = shard.subscription_index
     if isinstance(index, OrderedIndex):
         index.cells = Cells(*_taken(arrays, "cells", Cells._fields))
