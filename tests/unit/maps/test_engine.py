@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from contextlib import ExitStack
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -36,6 +37,7 @@ from indexes.maps.questions import faults_of
 from indexes.maps.results import CircleOf, TopAnswer
 from tests.oracles import maps as sky_oracle
 from tests.oracles import top_k
+from tests.support.slices import execute_slice, in_step
 from tests.support.values import present
 
 RANGES = (("price", False, (0.0, 4.0)), ("rating", True, (0.0, 5.0)))
@@ -185,6 +187,8 @@ class Story(RuleBasedStateMachine):
         metric=st.sampled_from(["euclidean", "euclidean", "manhattan", "great-circle"]), seed=st.integers(0, 99)
     )
     def open(self, metric: Metric, seed: int) -> None:
+        self.patches = ExitStack()
+        self.patches.enter_context(in_step())
         self.config = MapConfig(ATTRIBUTES, BOUNDS, metric)
         self.engine = MapEngine(self.config)
         self.history = [Stand({}, {}, 0)]
@@ -193,6 +197,10 @@ class Story(RuleBasedStateMachine):
         self.asked: dict[Any, Any] = {}
         self.known: dict[Any, Any] = {}
         self.rng = np.random.default_rng(seed)
+
+    def teardown(self) -> None:
+        if hasattr(self, "patches"):
+            self.patches.close()
 
     @property
     def latest(self) -> Stand:
@@ -368,8 +376,7 @@ class Story(RuleBasedStateMachine):
             if not self.queue:
                 return
             plan = self.begun = self.queue[0]
-            # Waiting for another thread is no slice.
-            plan.execute(10.0 if getattr(plan, "_beside", None) is not None else 1e-9)
+            execute_slice(plan)
             self.hear(plan.publish())
             if plan.done:
                 self.queue.popleft()

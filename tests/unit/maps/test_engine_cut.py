@@ -19,7 +19,6 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from indexes.core.background import BackgroundTask
 from indexes.core.commands import Refused
 from indexes.maps.commands import (
     AddQueries,
@@ -37,6 +36,7 @@ from indexes.maps.state import engine_of, index_of, state_of
 from indexes.maps.verification import verify
 from tests.oracles import maps as skylines
 from tests.oracles import top_k
+from tests.support.slices import execute_slice, in_step
 from tests.support.values import pair, present
 from tests.unit.maps import top_worlds
 from tests.unit.maps.helpers import CLOSE, moved
@@ -45,7 +45,6 @@ from tests.unit.maps.top_worlds import ATTRIBUTES, METRICS
 IDS = [f"o{n}" for n in range(9)]
 QUERIES = [f"q{n}" for n in range(6)]
 BOUNDS = (-4.0, -4.0, 4.0, 4.0)
-SLICE, DONE = 1e-9, BackgroundTask.done
 SMALL = {
     "indexes.maps.plans.objects.ObjectPlan.at_once": 2,
     "indexes.maps.plans.objects.PACKED_FROM": 6,
@@ -61,8 +60,6 @@ SMALL = {
     "indexes.maps.plans.maintenance.FOLD": 2,
     "indexes.maps.plans.questions.SURELY_SHORT": 3,
     "indexes.core.ids.MERGE_AT": 3,
-    # What another thread does is never done at the end of the slice that began it, and always once it is waited for.
-    "indexes.core.background.BackgroundTask.done": lambda task, seconds: seconds > SLICE and DONE(task, seconds),
 }
 
 
@@ -138,6 +135,7 @@ class Story(RuleBasedStateMachine):
         self.patches = ExitStack()
         for name, value in SMALL.items():
             self.patches.enter_context(patch(name, value))
+        self.patches.enter_context(in_step())
         self.config = MapConfig(ATTRIBUTES, BOUNDS, metric)
         self.engine = MapEngine(self.config)
         self.history = [Moment({}, {}, 0)]
@@ -305,9 +303,7 @@ class Story(RuleBasedStateMachine):
             if not self.queue:
                 return
             plan = self.begun = self.queue[0]
-            # Waiting for another thread is no slice.
-            waits = any(getattr(plan, name, None) is not None for name in ("_task", "_merging"))
-            plan.execute(10.0 if waits else SLICE)
+            execute_slice(plan)
             self.tell(plan.publish())
             if plan.done:
                 self.queue.popleft()

@@ -40,6 +40,7 @@ from indexes.matchers.kernels.run_index import RunIndex
 from indexes.matchers.kernels.table import MAX
 from indexes.matchers.state import engine_of, matcher_of, state_of
 from indexes.matchers.verification import verify
+from tests.support.slices import execute_slice, in_step
 from tests.support.values import present
 from tests.unit.matchers.direct import events_of
 from tests.unit.matchers.worlds import (
@@ -118,6 +119,7 @@ class Story(RuleBasedStateMachine):
         self.patches = ExitStack()
         for name, value in SMALL.items():
             self.patches.enter_context(patch(name, value))
+        self.patches.enter_context(in_step())
         self.config = MatcherConfig(NAMES[:d], *mode, kind)
         self.engine = MatcherEngine(self.config)
         self.history: list[Any] = [{}]
@@ -275,8 +277,7 @@ class Story(RuleBasedStateMachine):
             if not self.queue:
                 return
             plan = self.begun = self.queue[0]
-            # Waiting for another thread is no slice.
-            plan.execute(10.0 if getattr(plan, "_task", None) is not None else 1e-9)
+            execute_slice(plan)
             heard = plan.publish()
             self.tell(heard)
             if plan.done:
