@@ -43,11 +43,9 @@ class Tap:
 
     def add(self, rows: Sequence[CopiedRow], answers: Sequence[StoredAnswer]) -> None:
         """Keep what was made durable."""
-        nbytes = 0
-        for row, _ in rows:
-            nbytes += OVERHEAD + len(row.payload)
-        for answer in answers:
-            nbytes += OVERHEAD + len(answer.answer)
+        nbytes = sum([OVERHEAD + len(one.row.payload) for one in rows])
+        if answers:
+            nbytes += sum([OVERHEAD + len(answer.answer) for answer in answers])
         with self._lock:
             self._entries.append(Entry(rows, answers, nbytes))
             self._nbytes += nbytes

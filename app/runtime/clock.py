@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from functools import partial
 
 from app.runtime import logs
 
@@ -23,10 +22,12 @@ JUMP = 2.0
 
 _BOOTTIME: int | None = getattr(time, "CLOCK_BOOTTIME", None)
 
-_boottime: Callable[[], float] = partial(time.clock_gettime, _BOOTTIME) if _BOOTTIME is not None else time.monotonic
-"""Seconds since the machine started, those in which it was suspended included."""
-
 log = logs.get("clock")
+
+
+def _boottime() -> float:
+    """Seconds since the machine started, those in which it was suspended included."""
+    return time.clock_gettime(_BOOTTIME) if _BOOTTIME is not None else time.monotonic()
 
 
 class Clock:
@@ -46,20 +47,15 @@ class Clock:
     def now(self) -> float:
         """The time. O(1)."""
         at, wall = self._passed(), self._wall()
-        elapsed = at - self._at
-        if elapsed < 0.0:
-            elapsed = 0.0
-        self._at = at
+        elapsed, self._at = max(0.0, at - self._at), at
         ahead = wall - (self._time + elapsed)
-        if not -JUMP <= ahead - self.ahead <= JUMP:
+        if abs(ahead - self.ahead) > JUMP:
             log.warning(
                 "the system's clock jumped; time goes on and approaches it slowly",
                 seconds=round(ahead - self.ahead, 3),
                 ahead=round(ahead, 3),
             )
-        step, most = ahead, RATE * elapsed
-        if not -most <= step <= most:
-            step = most if step > 0.0 else -most
+        step = max(-RATE * elapsed, min(RATE * elapsed, ahead))
         self._time += elapsed + step
         self.ahead = ahead - step
         return self._time

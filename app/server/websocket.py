@@ -26,7 +26,7 @@ except ImportError:
 
 from app.api.problems import Problem
 from app.server.limits import Unread, limits_of, refusal
-from app.streaming.frames import BINARY, TEXT, TEXT_HEADS, Content, head_of
+from app.streaming.frames import BINARY, TEXT, Content, head_of
 from app.streaming.websocket import FRAMES, LARGEST, READ, WRITE
 
 LARGEST_MESSAGE = 1 << 20
@@ -244,14 +244,14 @@ class SocketProtocol(WebSocketsSansIOProtocol):
         if not self._writes_now():
             return False
         pieces: list[bytes] = []
-        heads, many, room = TEXT_HEADS, len(TEXT_HEADS), LARGEST_WRITTEN
+        room = LARGEST_WRITTEN
         for message in messages:
-            kind, parts = (TEXT, message) if type(message) is tuple else _parts(message)
+            kind, parts = _parts(message)
             size = sum(map(len, parts))
             room -= size
             if room < 0:
                 return False
-            pieces.append(heads[size] if size < many and kind == TEXT else head_of(kind, size))
+            pieces.append(head_of(kind, size))
             pieces += parts
         self.transport.write(b"".join(pieces))
         return True

@@ -200,11 +200,7 @@ class Log:
         Raises `LogUnavailable` with everything rolled back.
         """
         written, before = self._chained(entries, time.time() if now is None else now)
-        rows: list[tuple[Any, ...]] = []
-        size = FRAME
-        for row, chained in written:
-            rows.append((*row, chained))
-            size += len(row.payload)
+        rows = [(*row, chained) for row, chained in written]
 
         def write(cursor: Any) -> None:
             self._insert.run(cursor, rows)
@@ -216,7 +212,8 @@ class Log:
                 self._complete.run(cursor, completed)
 
         self._session.transact(write)
-        self._written += size + sum([len(one.answer) for one in answers])
+        self._written += FRAME + sum([len(row.payload) for row, _ in written])
+        self._written += sum([len(one.answer) for one in answers])
         if rows:
             self._ends_at(self.last_lsn + len(rows), before)
         if rows or answers:

@@ -10,7 +10,7 @@ import json
 import math
 import sys
 from struct import Struct
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeGuard
 
 import msgpack
 from pydantic_core import from_json
@@ -83,7 +83,7 @@ def pack_json(text: str | bytes) -> bytes:
     return pack(from_json(text, cache_strings="keys"))
 
 
-def is_ref(value: Any) -> bool:
+def is_ref(value: Any) -> TypeGuard[int | float | str]:
     """Whether a value is a number or string of JSON, by which a client may name its request."""
     kind = type(value)
     return kind is int or kind is str or (kind is float and math.isfinite(value))

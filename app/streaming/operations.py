@@ -124,12 +124,11 @@ def _request(read: dict[str, Any], packed: bool, size: int) -> SocketRequest:
     if (
         type(method) is str
         and type(path) is str
-        and (type(ref) is int or is_ref(ref))
-        # These are there, and so is the operation.
-        and len(read) == len(NEEDED[REQUEST]) + 1 + ("headers" in read) + ("body" in read)
+        and is_ref(ref)
+        and read.keys() <= _REQUEST_FIELDS
         and (headers is None or _are_headers(headers))
     ):
-        return SocketRequest(ref, method, path, headers, get("body"), packed, size)  # type: ignore[arg-type]
+        return SocketRequest(ref, method, path, headers, get("body"), packed, size)
     known = _nothing_known(packed)
     known["op"] = REQUEST
     errors = []

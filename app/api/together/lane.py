@@ -250,13 +250,17 @@ class Lane:
         applying = [one for one in found if not one.fresh]
         return bool(applying) and all(group.keys.isdisjoint(one.keys) for one in applying)
 
-    def _applied(self, group: Group) -> None:
-        """A group is no longer on its way: begin with what waits for it."""
-        place, applying = group.place, self._applying[group.place]
-        applying.remove(group)
-        if not applying:
-            del self._applying[place]
-            if self._groups:
+    async def _apply(self, group: Group, items: list[Any], tickets: list[Ticket | None]) -> Any:
+        """Carry out the requests of a group, and then begin with what waits for it."""
+        place = group.place
+        applying = self._applying.setdefault(place, [])
+        applying.append(group)
+        try:
+            return await group.kind.apply(place[1], items, tickets)
+        finally:
+            applying.remove(group)
+            if not applying:
+                del self._applying[place]
                 for waiting in [one for one in self._groups.values() if one.place == place]:
                     self._begin_later(waiting)
 
@@ -295,14 +299,8 @@ class Lane:
             if group.keys:
                 tickets = await self._claim(left)
             items = [item for _, item, _ in left]
-            job: Any = None
             try:
-                if items:
-                    self._applying.setdefault(group.place, []).append(group)
-                    try:
-                        job = await group.kind.apply(group.place[1], items, tickets)
-                    finally:
-                        self._applied(group)
+                job = await self._apply(group, items, tickets) if items else None
             except Exception:
                 self._metrics.requests_open.value -= counted
                 counted = 0

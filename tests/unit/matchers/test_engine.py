@@ -559,7 +559,7 @@ def test_what_takes_long_is_done_beside_and_put_in_place_step_by_step(
         while not plan.done:
             before = engine.match(events, 5)
             seq = engine.seq
-            plan.execute(1e-9 if plan._task is None else 10.0)
+            execute_slice(plan)
             plan.publish()
             after = engine.match(events, 5)
             assert engine.seq > seq or [one.winners for one in after] == [one.winners for one in before]
