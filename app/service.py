@@ -361,7 +361,7 @@ class Service:
         while True:
             await asyncio.sleep(ANSWERS_EXPIRE_EVERY)
             try:
-                await self.writer.forget_answers()
+                await self.writer.committer.forget_answers()
             except LogUnavailable as error:
                 log.warning("old answers stay for now", error=str(error))
 
@@ -380,9 +380,9 @@ class Service:
                 self.on_lost(DatabaseLost(lost))
                 return
             try:
-                await self.writer.mend()
+                await self.writer.committer.mend()
                 if self.answers.bytes_to_complete > COMPLETE_AT:
-                    await self.writer.complete_answers()
+                    await self.writer.committer.complete_answers()
             except LogUnavailable as error:
                 log.warning("the log cannot be mended yet", error=str(error))
             try:

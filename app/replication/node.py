@@ -116,7 +116,7 @@ class Node:
 
     def takes_small_writes(self) -> bool:
         """Whether writes may be carried out here at the end of a turn, with no wait for replicas."""
-        return self.leads and self._writer.closed is None and self._writer.synced is None
+        return self.leads and self._writer.closed is None and self._writer.committer.synced is None
 
     @property
     def lsn(self) -> int:
@@ -180,7 +180,7 @@ class Node:
         self._stores.log.on_append = self.followers.tap.add
         self.followers.start()
         if self._settings.sync_replicas:
-            self._writer.synced = self.followers.synced
+            self._writer.committer.synced = self.followers.synced
             self._answers.confirmed = self._confirmed
         if self.nodes.urls:
             self._spawn(self._look())

@@ -220,7 +220,7 @@ class Maintenance:
             await self._writer.make_room()
             found = await self._writer.consistent_cut(journal or (), indexes or ())
             # Replay recomputes the fields of responses that only applying gives; from a snapshot on it cannot.
-            await self._writer.write_answers()
+            await self._writer.committer.write_answers()
             return found
 
         try:
@@ -271,7 +271,7 @@ class Maintenance:
         """Drop old snapshots, and the log that they needed."""
         report(0.95, "letting old snapshots go")
         try:
-            await self._writer.prune(await _in_thread(self._retire))
+            await self._writer.committer.prune(await _in_thread(self._retire))
         except (OSError, LogUnavailable, StorageAway) as error:
             log.warning("old snapshots or rows of the log stay for now", error=_reason(error))
 

@@ -8,22 +8,22 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import deque
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 from app.errors import LogUnavailable, NotReady
 from app.resources.base import Droppable, Job
-from app.runtime import clock, logs, tracing, turns
+from app.runtime import clock, logs, turns
 from app.runtime.metrics import Metrics
 from app.runtime.priority import in_background
 from app.storage.log import Log
 from app.storage.rows import CopiedRow, LogEntry, StoredAnswer
+from app.write_path import committing
 from app.write_path.applying import Applier
-from app.write_path.catalog import Catalog, DropFailedJob, Entry, Mark, Note, UndoMark
-from app.write_path.commit_thread import CommitThread
+from app.write_path.catalog import Catalog, DropFailedJob, Entry, Mark, Note
+from app.write_path.committing import Committer
 from app.write_path.idempotency import AT_START, Answers, Ticket
 from app.write_path.queue import (
     Encoding,
@@ -36,22 +36,16 @@ from app.write_path.queue import (
     encoded,
     receipt,
 )
-from app.write_path.repair import Failed, already_failed, undoing_all
+from app.write_path.repair import Failed, already_failed
 from app.write_path.replay import Follower, replay, undoing
 
-__all__ = ["BULK", "Busy", "ConsistentCut", "Failed", "Skeleton", "Submission", "Unwritable", "Writer"]
+__all__ = ["Busy", "ConsistentCut", "Failed", "Skeleton", "Submission", "Unwritable", "Writer"]
 
 T = TypeVar("T")
 J = TypeVar("J", bound=Job)
 
 PATIENCE = 5.0
 """Seconds at shutdown for applying what is logged already."""
-
-BULK = 20_000
-"""Elements from which on a command is checked, encoded and logged in pieces and off the loop."""
-
-SLOW_COMMIT = 0.002
-"""Seconds a commit may take on average to be done on the loop: a busy loop hands over to a thread about as slowly."""
 
 log = logs.get("writer")
 
@@ -98,21 +92,14 @@ class Writer:
         self.catalog = catalog
         self.answers = answers
         self._marks = ResourceQueue("", None, "")
-        self.applier = Applier(catalog, metrics, partial(self._enqueue, self._marks), self._withdraw)
+        self.applier = Applier(catalog, metrics, partial(self._enqueue, self._marks), self._take_back)
         self.repair = self.applier.repair
+        self.committer = Committer(log_store, answers, self.applier, metrics, self._stop_checks)
         self._log = log_store
-        self._metrics = metrics
         self._max_queue = max_queue
         self._queues: dict[str, ResourceQueue] = {}
-        self._group: list[Pending] = []
-        self._flushing = self._due = self._gathering = self._overlaps = False
-        self._commit_cost = 0.0
-        self._uncounted: deque[tuple[int, int, float]] = deque()
-        """Commits that are not counted yet: their commands, their rows, and the seconds that they took."""
-        self._commit_thread = CommitThread(log_store)
         self._closed = False
         self.closed: str | None = None
-        self.synced: Callable[[int], Awaitable[bool]] | None = None
         self.follower: Follower | None = None
 
     @property
@@ -292,9 +279,7 @@ class Writer:
                     continue
                 jobs[resource] = entry.latest.capture(resource in journal, resource in indexes)
                 group.append(Pending(queue, jobs[resource]))
-            self.applier.queued += len(group)
-            self._group += group
-            self._schedule()
+            self.committer.add_all(group)
         for outcome in await asyncio.gather(*(pending.future for pending in group), return_exceptions=True):
             if outcome is not None:
                 raise outcome
@@ -342,31 +327,6 @@ class Writer:
         await self._enqueue(queue, job)
         return job
 
-    async def write_answers(self) -> None:
-        """Store the fields of responses that only applying has given. Raises LogUnavailable."""
-        completed = self.answers.take_completed()
-
-        def write() -> None:
-            try:
-                self._log.complete_answers(completed)
-            except LogUnavailable:
-                loop.call_soon_threadsafe(self.answers.give_back, completed)
-                raise
-
-        loop = asyncio.get_running_loop()
-        await self._commit_thread.run(write)
-
-    async def complete_answers(self) -> None:
-        """Replace the stored responses that applying completed, without waiting for the next write. Raises
-        LogUnavailable.
-        """
-        completed = self.answers.take_completed()
-        try:
-            await self._commit_thread.run(self._log.complete_answers, completed)
-        except LogUnavailable:
-            self.answers.give_back(completed)
-            raise
-
     def copy(
         self,
         resource: str | None,
@@ -378,9 +338,7 @@ class Writer:
         """Log rows of another log as they are there, and apply their command; None: they change no resource."""
         queue = self._marks if resource is None else self._queue(resource)
         pending = Pending(queue, job, rows, (), then, answers)
-        self.applier.queued += 1
-        self._group.append(pending)
-        self._schedule()
+        self.committer.add(pending)
         return pending.future
 
     async def check_copied(self, resource: str, command: Any) -> Job:
@@ -404,19 +362,8 @@ class Writer:
 
     async def drained(self) -> None:
         """Return when all that was accepted is applied. Nothing more is accepted meanwhile."""
-        while self._group or self._flushing or any(one.pending or one.running for one in self._queues.values()):  # noqa: ASYNC110 (rare)
+        while not self.committer.idle or any(one.pending or one.running for one in self._queues.values()):  # noqa: ASYNC110 (rare)
             await asyncio.sleep(0.002)
-
-    async def mend(self) -> None:
-        """Delete the rows that a failed commit may have left in the log. Raises LogUnavailable."""
-        if self._log.in_doubt:
-            await self._commit_thread.run(self._log.mend)
-
-    async def prune(self, through_lsn: int) -> None:
-        """Delete the log up to a row, a few rows at a time, so that commits go in between. Raises LogUnavailable."""
-        # It sleeps so that others commit.
-        while await self._commit_thread.run(self._log.prune, through_lsn):  # noqa: ASYNC110
-            await asyncio.sleep(0.02)
 
     @property
     def pruned_through(self) -> int:
@@ -540,168 +487,19 @@ class Writer:
             job.cancel()
             raise
         pending = Pending(queue, job, entries, receipts, then)
-        pending.overlaps = self._overlaps
-        self.applier.queued += 1
-        self._group.append(pending)
-        self._schedule()
+        self.committer.add(pending)
         return pending
 
-    def _withdraw(self, queue: ResourceQueue) -> list[Pending]:
+    def _take_back(self, queue: ResourceQueue) -> list[Pending]:
         """Take the commands of a resource out of the next group."""
-        group, self._group = self._group, [pending for pending in self._group if pending.queue is not queue]
-        return [pending for pending in group if pending.queue is queue]
+        return self.committer.withdraw(queue)
 
-    def gather(self) -> None:
-        """Log what is accepted from now on when `log_gathered` is called, which is to be in this turn of the loop."""
-        self._gathering = True
-
-    def expect_more(self) -> None:
-        """Note that more requests have come in this turn than one command takes: while what is accepted from now on in
-        it is executed, the event loop has others to read and to answer.
-        """
-        self._overlaps = True
-
-    def log_gathered(self) -> None:
-        """Log what is accepted, and apply it, unless the log is being written: then that is done afterwards. It is left
-        to the caller to call `count`, who answers before that.
-        """
-        self._gathering = self._overlaps = False
-        if self._due:
-            self._flush()
-
-    def count(self) -> None:
-        """Count what was logged and applied since the last time, and see to it that the write-ahead log stays short."""
-        if self._uncounted:
-            # The commit thread may add to them meanwhile.
-            while self._uncounted:
-                commands, rows, seconds = self._uncounted.popleft()
-                self._metrics.group_size.observe(commands)
-                self._metrics.commit_seconds.observe(seconds)
-                if rows <= 64:
-                    self._commit_cost += 0.05 * (seconds - self._commit_cost)
-            if self._commit_thread.due:
-                self.applier.spawn(self._commit_thread.checkpoint())
-        self.applier.count()
-
-    def _schedule(self) -> None:
-        if not self._flushing:
-            self._flushing = self._due = True
-            if not self._gathering:
-                asyncio.get_running_loop().call_soon(self._flush_due)
-
-    def _flush_due(self) -> None:
-        if self._due:
-            self._flush()
-            self.count()
-
-    def _flush(self) -> None:
-        """Log the group, here or, where that takes long, in the commit thread."""
-        self._due = False
-        group, self._group = self._group, []
-        large = False
-        for pending in group:
-            if pending.job.count > BULK or (pending.entries and self.synced is not None):
-                large = True
-        if large or self._log.database.remote or self._commit_cost > SLOW_COMMIT or self._commit_thread.busy:
-            self.applier.spawn(self._commit_in_thread(group))
-            return
-        try:
-            self._commit(group)
-        except LogUnavailable as error:
-            self._fail(group, error)
-        except BaseException as error:
-            self._fail(group, LogUnavailable(f"the log cannot be written: {type(error).__name__}"))
-            raise
-        else:
-            self.applier.apply(group)
-        finally:
-            self._flushing = False
-            if self._group:
-                self._schedule()
-
-    async def _commit_in_thread(self, group: list[Pending]) -> None:
-        try:
-            await self._commit_thread.run(self._commit, group)
-        except LogUnavailable as error:
-            self._fail(group, error)
-        except BaseException as error:
-            self._fail(group, LogUnavailable(f"the log cannot be written: {type(error).__name__}"))
-            raise
-        else:
-            await self._sync(group)
-            self.applier.apply(group)
-        finally:
-            self._flushing = False
-            if self._group:
-                self._schedule()
-            self.count()
-
-    async def _sync(self, group: list[Pending]) -> None:
-        """Wait until enough replicas have a group that was logged; mark it where they have not in time."""
-        logged = [pending for pending in group if pending.lsn]
-        if self.synced is None or not logged or await self.synced(self._log.last_lsn):
-            return
-        for pending in logged:
-            pending.unsynced = True
-
-    def _commit(self, group: list[Pending]) -> None:
-        entries: list[LogEntry | CopiedRow] = []
-        answers: list[StoredAnswer] = []
-        forgotten: list[tuple[str, str]] = []
-        now = clock.now()
-        for pending in group:
-            job = pending.job
-            if isinstance(job, Mark):
-                if not isinstance(job, Note):
-                    job.lsn = self._log.last_lsn + len(entries)
-                if isinstance(job, UndoMark):
-                    entries += undoing_all(job.queue, job.last_seq)
-                    kept = [each.kept for one in job.queue.undone for each in one.receipts]
-                    forgotten += [(one.scope, one.key) for one in kept]
-            pending.lsn = self._log.last_lsn + len(entries) + 1 if pending.entries else 0
-            entries += pending.entries
-            answers += pending.answers
-            if pending.receipts:
-                lsn = self._log.last_lsn + len(entries)
-                answers += [one.kept._replace(lsn=lsn, created_at=now) for one in pending.receipts]
-            # A long command may wait for some time before it is applied.
-            pending.entries = ()
-        completed = self.answers.take_completed()
-        if not (entries or answers or completed or forgotten):
-            return
-        began = time.perf_counter()
-        try:
-            self._log.append(entries, answers, completed, now, forgotten)
-        except LogUnavailable:
-            self.answers.give_back(completed)
-            raise
-        self._uncounted.append((len(group), len(entries), time.perf_counter() - began))
-        if tracing.tracer is not None:
-            for pending in group:
-                if pending.trace is not None:
-                    pending.trace.committed(began, len(group))
-
-    def _fail(self, group: list[Pending], error: LogUnavailable) -> None:
-        """The group is not in the log: cancel it and all that was accepted after it, newest first."""
-        log.error("log unavailable", error=str(error), refused=len(group) + len(self._group))
+    def _stop_checks(self) -> None:
+        """Stop the checks and encodings of long commands, which are behind what could not be logged."""
         for queue in self._queues.values():
             if queue.checking is not None:
                 steps, queue.checking = queue.checking, None
                 steps.close()
-        later, self._group = self._group, []
-        for pending in reversed(group + later):
-            pending.job.cancel()
-            self.applier.queued -= 1
-            if pending.trace is not None:
-                pending.trace.failed(str(error))
-            if not pending.future.cancelled():
-                pending.future.set_exception(LogUnavailable(str(error)))
-
-    async def forget_answers(self) -> None:
-        """Delete stored responses that are older than the limit. Raises LogUnavailable."""
-        before = self.answers.expire()
-        while await self._commit_thread.run(self._log.forget_answers, before):
-            pass
 
     async def close(self, patience: float = PATIENCE) -> None:
         """Apply what was accepted, complete stored responses, and stop.
@@ -714,18 +512,12 @@ class Writer:
                 if isinstance(pending.job, Droppable):
                     pending.job.drop()
         until = time.perf_counter() + patience
-        while self._group or self._flushing or self.applier.tasks:
+        while not self.committer.idle or self.applier.tasks:
             if not self.repair.abandoning and time.perf_counter() >= until:
                 self.repair.abandoning = True
                 log.warning("the rest of the log is applied at the next start", waiting=self.queued)
             await asyncio.sleep(0.001)
-        completed = self.answers.take_completed()
-        if completed:
-            try:
-                self._log.complete_answers(completed)
-            except LogUnavailable as error:
-                log.warning("answers stay incomplete until the next start", error=str(error))
-        self._commit_thread.shutdown()
+        self.committer.shutdown()
         self.applier.kernels.shutdown()
 
 
@@ -746,6 +538,6 @@ async def _outcome(pending: Pending) -> Any:
 
 
 def _is_bulk(command: Any) -> bool:
-    """Whether a command is checked in pieces; `at_once` of a command overrides `BULK`."""
+    """Whether a command is checked in pieces; `at_once` of a command overrides `committing.BULK`."""
     size = getattr(command, "__len__", None)
-    return size is not None and size() > getattr(command, "at_once", BULK)
+    return size is not None and size() > getattr(command, "at_once", committing.BULK)

@@ -70,7 +70,7 @@ def _patch() -> None:
     from app.server.short_way import ServiceProtocol
     from app.storage.session import Session
     from app.write_path.applying import Applier
-    from app.write_path.writer import Writer
+    from app.write_path.committing import Committer
     from indexes.boards.engine import BoardEngine
     from indexes.boards.plans.events import EventsPlan
 
@@ -78,8 +78,8 @@ def _patch() -> None:
     _mark(Lane, "_end_turn", "turn")
     _mark(ObjectChanges, "apply", "apply")
     _mark(BoardEngine, "prepare", "prepare", "prepared")
-    _mark(Writer, "_schedule", "queued")
-    _mark(Writer, "_flush", "flush")
+    _mark(Committer, "_schedule", "queued")
+    _mark(Committer, "_flush", "flush")
     _mark(Session, "_commit", "commit", "committed")
     _mark(EventsPlan, "execute", "paint", "painted")
     _mark(Applier, "apply", None, "applied")

@@ -14,7 +14,7 @@ from app.api.matchers.routes import match
 from app.errors import LogUnavailable
 from app.main import create_app
 from app.settings import Settings
-from app.write_path.writer import Writer
+from app.write_path.committing import Committer
 from indexes.matchers.commands import SetSubscription
 from indexes.matchers.config import MatcherConfig
 from tests.support.app_client import AppClient
@@ -542,18 +542,18 @@ def test_long_answers_are_whole(ads: AppClient) -> None:
 def test_a_long_question_is_answered_although_the_log_cannot_be_written(
     ads: AppClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    commit, failing = Writer._commit, [True, True]
+    commit, failing = Committer._commit, [True, True]
 
-    def fail(self: Writer, group: Any) -> None:
+    def fail(self: Committer, group: Any) -> None:
         if failing and failing.pop():
             raise LogUnavailable("no room")
         commit(self, group)
 
     monkeypatch.setattr("app.api.matchers.routes.match.AT_ONCE", -1.0)
-    monkeypatch.setattr(Writer, "_commit", fail)
+    monkeypatch.setattr(Committer, "_commit", fail)
     assert won(ads.post(f"{ADS}/match", json={"events": [{"values": {"age": 99}}]})) == [[("a3", 0.2)]]
     assert not failing
-    monkeypatch.setattr(Writer, "_commit", lambda self, group: fail_always())
+    monkeypatch.setattr(Committer, "_commit", lambda self, group: fail_always())
     refused = ads.post(f"{ADS}/match", json={"events": [{"values": {"age": 99}}]})
     assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from starlette.websockets import WebSocketDisconnect
 
 from app.api import context
-from app.write_path import writer
+from app.write_path import committing
 from tests.support.app_client import AppClient, Socket
 from tests.support.patience import wait_until
 from tests.support.running import Running
@@ -445,7 +445,7 @@ def test_writes_to_a_resource_are_applied_in_the_order_in_which_they_came(
 ) -> None:
     """Small bodies are read on the loop, larger ones in threads, and commands of many elements checked in pieces."""
     monkeypatch.setattr(context, "INLINE", 400)
-    monkeypatch.setattr(writer, "BULK", 30)
+    monkeypatch.setattr(committing, "BULK", 30)
     running: Running = start()
     client = running.client
     numbers = iter(range(1 << 30))

@@ -41,7 +41,7 @@ names = st.sampled_from(["a", "b"])
 jobs = st.sampled_from(["snapshot", "rebuild", "verify"])
 
 LOW: dict[str, Any] = {
-    "app.write_path.writer.BULK": 3,
+    "app.write_path.committing.BULK": 3,
     "app.write_path.applying.SLICE": 1e-9,
     "formats.commands.PART": 2,
     "indexes.core.ids.MERGE_AT": 2,

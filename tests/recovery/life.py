@@ -115,7 +115,7 @@ class Life:
     def crash(self) -> None:
         """End without a word: nothing that has not been written is."""
         self.runner.close()
-        for pool in (self.writer._commit_thread, self.writer.applier.kernels):
+        for pool in (self.writer.committer._thread, self.writer.applier.kernels):
             pool.shutdown()
         # A process that ends takes its threads along. Each of them waits here for the others.
         meeting = threading.Barrier(priority.BACKGROUND_THREADS)

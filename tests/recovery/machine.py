@@ -67,7 +67,7 @@ class Machine(RuleBasedStateMachine):
     def timing(self, in_thread: bool, in_slices: bool) -> ExitStack:
         """Commit in the commit thread, apply in the kernel thread."""
         stack = ExitStack()
-        stack.enter_context(patch("app.write_path.writer.SLOW_COMMIT", -1.0 if in_thread else 1e9))
+        stack.enter_context(patch("app.write_path.committing.SLOW_COMMIT", -1.0 if in_thread else 1e9))
         stack.enter_context(patch("app.write_path.applying.INLINE", -1.0 if in_slices else 1e9))
         return stack
 

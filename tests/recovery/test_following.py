@@ -18,11 +18,12 @@ from app.runtime.metrics import Metrics
 from app.storage.log import Log
 from app.storage.rows import UNDONE, CopiedRow
 from app.write_path.catalog import Catalog
+from app.write_path.committing import BULK
 from app.write_path.following import Diverged, Following
 from app.write_path.idempotency import Answers, Replay, Ticket, hash_request
 from app.write_path.recovery import rebuilt
 from app.write_path.replay import undoing
-from app.write_path.writer import BULK, Skeleton, Writer
+from app.write_path.writer import Skeleton, Writer
 from indexes.boards.commands import UPSERT, DeleteSubscriptions, Events
 from tests.recovery.commands import CONFIG, many, upsert
 
@@ -112,7 +113,7 @@ def test_rows_in_any_batches_give_the_same_state_rows_and_responses(tmp_path: Pa
         assert replica.board() == leader.board()
         assert replica.rows() == leader.rows(), "checksums too"
         assert replica.log.check().faults == []
-        await replica.writer.complete_answers()
+        await replica.writer.committer.complete_answers()
         for i in range(60):
             kept, there = (
                 replica.log.answer("me", f"k{i}"),
@@ -132,7 +133,7 @@ def test_an_answer_that_comes_again_before_it_is_committed_is_kept_once(tmp_path
         assert isinstance(ticket, Ticket)
         job = await leader.writer.submit("boards/b", upsert(("o", 1.0, 1.0)), ticket=ticket, skeleton=skeleton)
         ticket.complete(200, skeleton(job).answer | job.response_fields())
-        await leader.writer.complete_answers()
+        await leader.writer.committer.complete_answers()
         await following.take(leader.rows(), answers_after(leader, 0))
         # As from a leader that is asked again from the last row on.
         await following.take([], answers_after(leader, leader.log.last_lsn))
@@ -265,7 +266,7 @@ def test_a_write_that_too_few_replicas_have_is_in_the_log_and_its_retry_waits(tm
         async def synced(lsn: int) -> bool:
             return have
 
-        leader.writer.synced = synced
+        leader.writer.committer.synced = synced
         ticket = leader.answers.claim("me", "k", b"hash")
         assert isinstance(ticket, Ticket)
         with pytest.raises(NotReplicated):

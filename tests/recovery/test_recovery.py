@@ -84,7 +84,7 @@ class Recovery(Machine):
     """
 
     LIMITS: ClassVar = {
-        "app.write_path.writer.BULK": 4,
+        "app.write_path.committing.BULK": 4,
         "app.write_path.applying.SLICE": 1e-9,
         "formats.commands.PART": 3,
         "indexes.boards.subscriptions.BULK": 4,
@@ -216,7 +216,7 @@ def life(tmp_path: Path) -> Iterator[Life]:
 
 def in_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     """Commit in the commit thread."""
-    monkeypatch.setattr("app.write_path.writer.SLOW_COMMIT", -1.0)
+    monkeypatch.setattr("app.write_path.committing.SLOW_COMMIT", -1.0)
 
 
 def is_as_the_log_says(still: ConsistentCut, life: Life) -> None:
@@ -280,7 +280,7 @@ def test_a_copy_waits_for_what_is_still_being_applied(life: Life, monkeypatch: p
 
 @pytest.mark.parametrize("boards", [["boards/a"], ["boards/a", "boards/b"]])
 def test_a_copy_waits_for_long_checks(life: Life, boards: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.write_path.writer.BULK", 4)
+    monkeypatch.setattr("app.write_path.committing.BULK", 4)
     monkeypatch.setattr("indexes.boards.objects.STRIDE", 2)
 
     async def story() -> None:
@@ -306,7 +306,7 @@ def test_a_copy_waits_for_long_checks(life: Life, boards: list[str], monkeypatch
 
 
 def test_a_copy_is_made_after_a_long_check_that_refuses(life: Life, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.write_path.writer.BULK", 4)
+    monkeypatch.setattr("app.write_path.committing.BULK", 4)
     monkeypatch.setattr("indexes.boards.objects.STRIDE", 2)
 
     async def story() -> None:

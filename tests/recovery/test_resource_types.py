@@ -53,8 +53,8 @@ def test_resources_of_one_name_and_two_kinds_stand_side_by_side(make: Callable[.
         await life.resources.put("a", THINGS)
         await life.writer.put("boards/a", CONFIG)
         sizes: list[int] = []
-        commit = life.writer._commit
-        life.writer._commit = lambda group: (sizes.append(len(group)), commit(group))[1]  # type: ignore[func-returns-value,method-assign]
+        commit = life.writer.committer._commit
+        life.writer.committer._commit = lambda group: (sizes.append(len(group)), commit(group))[1]  # type: ignore[func-returns-value,method-assign]
         await asyncio.gather(
             life.resources.submit("a", Add([3, 4])),
             life.writer.submit("boards/a", upsert(("p", 1.0, 2.0))),
@@ -189,7 +189,7 @@ def test_short_jobs_are_one_pass_where_the_kind_can(make: Callable[..., House]) 
 def test_a_long_command_is_checked_logged_and_applied_in_pieces(
     make: Callable[..., House], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.write_path.writer.BULK", 4)
+    monkeypatch.setattr("app.write_path.committing.BULK", 4)
     monkeypatch.setattr("app.write_path.applying.INLINE", -1.0)
     monkeypatch.setattr("formats.commands.PART", 3)
 
@@ -376,7 +376,7 @@ class Carried(KeptMachine):
     """Commands, snapshots, failures of the log and crashes in any order, with limits so low that all is cut."""
 
     LIMITS: ClassVar = {
-        "app.write_path.writer.BULK": 3,
+        "app.write_path.committing.BULK": 3,
         "app.write_path.applying.SLICE": 1e-9,
         "formats.commands.PART": 2,
     }

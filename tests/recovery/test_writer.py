@@ -23,9 +23,10 @@ from app.storage.rows import LogEntry
 from app.write_path import applying
 from app.write_path.applying import Applier
 from app.write_path.catalog import Catalog
+from app.write_path.committing import BULK
 from app.write_path.idempotency import Answers, Replay, Ticket
 from app.write_path.kernel_threads import COUNT
-from app.write_path.writer import BULK, Busy, Skeleton, Submission, Unwritable, Writer
+from app.write_path.writer import Busy, Skeleton, Submission, Unwritable, Writer
 from indexes.boards.commands import UPDATE, AddSubscriptions, Configure, DeleteSubscriptions, Events, SetSubscription
 from indexes.boards.config import BoardConfig
 from indexes.boards.regions import between, everywhere, ranges
@@ -141,8 +142,8 @@ def test_commands_that_come_together_are_one_commit(tmp_path: Path) -> None:
     async def story(writer: Writer) -> None:
         await writer.put("boards/a", CONFIG)
         sizes: list[int] = []
-        commit = writer._commit
-        writer._commit = lambda group: (sizes.append(len(group)), commit(group))[1]  # type: ignore[func-returns-value,method-assign]
+        commit = writer.committer._commit
+        writer.committer._commit = lambda group: (sizes.append(len(group)), commit(group))[1]  # type: ignore[func-returns-value,method-assign]
         plans = await asyncio.gather(*(writer.submit("boards/a", upsert((f"o{i}", 1.0, float(i)))) for i in range(20)))
         assert sizes == [20]
         assert [plan.last_seq for plan in plans] == list(range(1, 21))
@@ -229,7 +230,7 @@ def test_a_command_that_cannot_be_encoded_fails_alone(
     tmp_path: Path, long: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What comes beside it and behind it goes on, and meets nothing that it would have done."""
-    monkeypatch.setattr("app.write_path.writer.BULK", 9)
+    monkeypatch.setattr("app.write_path.committing.BULK", 9)
     bad = with_bad(many(10, 100)) if long else upsert(("p", 9.0, 9.0), ("bad", 1.0, 1.0))
     key = bad.ids[0]
 
@@ -238,8 +239,8 @@ def test_a_command_that_cannot_be_encoded_fails_alone(
         writer.recover()
         await asyncio.gather(writer.put("boards/a", CONFIG), writer.put("boards/b", CONFIG))
         groups: list[int] = []
-        commit = writer._commit
-        writer._commit = lambda group: (groups.append(len(group)), commit(group))[1]  # type: ignore[func-returns-value,method-assign]
+        commit = writer.committer._commit
+        writer.committer._commit = lambda group: (groups.append(len(group)), commit(group))[1]  # type: ignore[func-returns-value,method-assign]
         results = await asyncio.gather(
             writer.submit("boards/a", upsert(("o", 1.0, 1.0))),
             writer.submit("boards/a", bad),
@@ -293,7 +294,7 @@ def _seldom(plan: Any) -> Skeleton:
 def test_a_long_command_is_taken_back_while_it_is_encoded(
     tmp_path: Path, cut: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.write_path.writer.BULK", 9)
+    monkeypatch.setattr("app.write_path.committing.BULK", 9)
 
     async def story(writer: Writer) -> None:
         await writer.put("boards/a", CONFIG)
@@ -476,7 +477,7 @@ def test_a_commit_waits_in_the_thread_while_that_is_busy(tmp_path: Path) -> None
             began.set()
             go.wait(60)
 
-        pruning = asyncio.create_task(writer._commit_thread.run(hold))
+        pruning = asyncio.create_task(writer.committer._thread.run(hold))
         await asyncio.to_thread(began.wait, 60)
         write = asyncio.create_task(writer.submit("boards/a", upsert(("q", 1.0, 2.0))))
         for _ in range(50):
@@ -524,19 +525,19 @@ def test_what_is_gathered_is_one_commit_when_it_is_said(tmp_path: Path) -> None:
         # What was accepted before goes with it.
         waiting = [asyncio.create_task(writer.submit("boards/a", upsert(("o", 1.0, 2.0))))]
         await asyncio.sleep(0)
-        writer.gather()
+        writer.committer.gather()
         waiting.append(asyncio.create_task(writer.submit("boards/b", upsert(("o", 1.0, 2.0)))))
         await asyncio.sleep(0)
-        writer.log_gathered()
+        writer.committer.log_gathered()
         assert writer.last_lsn == before + 2
-        writer.log_gathered()
+        writer.committer.log_gathered()
         assert len(await asyncio.gather(*waiting)) == 2
-        writer.gather()
+        writer.committer.gather()
         waiting = [asyncio.create_task(writer.submit(f"boards/{name}", upsert(("p", 1.0, 2.0)))) for name in "abba"]
         for _ in range(9):
             await asyncio.sleep(0)
         assert writer.last_lsn == before + 2
-        writer.log_gathered()
+        writer.committer.log_gathered()
         assert writer.last_lsn == before + 6
         assert len(await asyncio.gather(*waiting)) == 4
         # Without it, at the end of the turn.
@@ -561,11 +562,11 @@ def test_a_group_with_more_behind_it_does_not_wait_for_kernel_threads(
     monkeypatch.setattr(Applier, "_run_in_slices", in_slices)
 
     async def write(writer: Writer) -> None:
-        writer.gather()
-        writer.expect_more()
+        writer.committer.gather()
+        writer.committer.expect_more()
         asked = asyncio.create_task(writer.submit("boards/a", upsert(("o", 1.0, 1.0))))
         await asyncio.sleep(0)
-        writer.log_gathered()
+        writer.committer.log_gathered()
         await asyncio.wait_for(asked, 60)
 
     async def story(writer: Writer) -> None:
@@ -590,7 +591,7 @@ def test_what_is_gathered_is_counted_when_it_is_said_and_all_else_at_once(
     async def story(writer: Writer) -> None:
         def counted() -> tuple[int, int, int]:
             """Commits, commands that were applied, and single changes."""
-            text = writer._metrics.render().decode()
+            text = writer.committer._metrics.render().decode()
             found = {name: int(float(value)) for name, value in re.findall(r"^rankcast_(\S+) (\S+)$", text, re.M)}
             changes = [value for name, value in found.items() if name.startswith("changes_total")]
             return found["commit_seconds_count"], found["delivery_seconds_count"], sum(changes)
@@ -598,17 +599,17 @@ def test_what_is_gathered_is_counted_when_it_is_said_and_all_else_at_once(
         await writer.put("boards/a", CONFIG)
         await writer.submit("boards/a", upsert(("o", 1.0, 2.0)))
         assert counted() == (2, 2, 2)
-        writer.gather()
+        writer.committer.gather()
         waiting = asyncio.create_task(writer.submit("boards/a", upsert(("o", 1.0, 2.0), ("p", 1.0, 2.0))))
         await asyncio.sleep(0)
-        writer.log_gathered()
+        writer.committer.log_gathered()
         assert (await waiting).done
         assert counted() == (2, 2, 2)
-        writer.count()
-        writer.count()
+        writer.committer.count()
+        writer.committer.count()
         assert counted() == (3, 3, 4)
         # In the threads of commits and of long work.
-        monkeypatch.setattr("app.write_path.writer.SLOW_COMMIT", -1.0)
+        monkeypatch.setattr("app.write_path.committing.SLOW_COMMIT", -1.0)
         monkeypatch.setattr("app.write_path.applying.INLINE", -1.0)
         await writer.submit("boards/a", upsert(("o", 2.0, 2.0)))
         assert counted() == (4, 4, 5)
@@ -619,16 +620,16 @@ def test_what_is_gathered_is_counted_when_it_is_said_and_all_else_at_once(
 def test_work_in_the_commit_thread_ends_although_nobody_waits_for_it(tmp_path: Path) -> None:
     async def story(writer: Writer) -> None:
         go = threading.Event()
-        task = asyncio.create_task(writer._commit_thread.run(go.wait, 60))
+        task = asyncio.create_task(writer.committer._thread.run(go.wait, 60))
         await asyncio.sleep(0)
-        assert writer._commit_thread.busy
+        assert writer.committer._thread.busy
         task.cancel()
         with suppress(asyncio.CancelledError):
             await task
-        assert writer._commit_thread.busy
+        assert writer.committer._thread.busy
         go.set()
-        await writer._commit_thread.run(lambda: None)
-        assert not writer._commit_thread.busy
+        await writer.committer._thread.run(lambda: None)
+        assert not writer.committer._thread.busy
 
     run(tmp_path, story)
 
@@ -648,7 +649,7 @@ def test_the_write_ahead_log_is_moved_in_between_commits(tmp_path: Path, monkeyp
         await writer.put("boards/a", CONFIG)
         for n in range(200):
             await writer.submit("boards/a", upsert((f"o{n}", 1.0, 2.0)))
-            while writer._commit_thread._checkpointing:
+            while writer.committer._thread._checkpointing:
                 await asyncio.sleep(0.001)
         assert threading.get_ident() not in threads
         assert len(threads) >= 2 * 20, "twice each time: beside commits, and without any"
@@ -671,7 +672,7 @@ def test_a_checkpoint_that_fails_harms_no_write(tmp_path: Path, monkeypatch: pyt
         await writer.put("boards/a", CONFIG)
         for n in range(5):
             await writer.submit("boards/a", upsert((f"o{n}", 1.0, 2.0)))
-            while writer._commit_thread._checkpointing:
+            while writer.committer._thread._checkpointing:
                 await asyncio.sleep(0.001)
         assert len(failed) >= 5 and writer._log.last_lsn == 6
 

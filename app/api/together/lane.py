@@ -164,7 +164,7 @@ class Lane:
         slot: Slot = place
         if not self._turn_ends:
             self._turn_ends = True
-            self.writer.gather()
+            self.writer.committer.gather()
             short.at_end_of_turn(self._end_turn)
         group = self._groups.get(place)
         if connection is not None and (group is None or connection not in group.joined) and connection.waits(place):
@@ -177,7 +177,7 @@ class Lane:
             group = self._groups[slot] = Group(kind, place, slot, item.engine, short)
             group.add(short, kind, item, caller.id)
         if len(group.members) >= verb.most:
-            self.writer.expect_more()
+            self.writer.committer.expect_more()
             self._begin(group)
         return True
 
@@ -231,14 +231,14 @@ class Lane:
         self._tasks_too = False
         begun, self._begun = self._begun, []
         try:
-            self.writer.log_gathered()
+            self.writer.committer.log_gathered()
         finally:
             for group, work in begun:
                 group.fresh = False
                 if not work.go_on():
                     group.lead.run(work.rest())
             # Behind the answers: nobody waits for it.
-            self.writer.count()
+            self.writer.committer.count()
 
     def _waits(self, group: Group) -> bool:
         """Whether a group stays open until another one of its resource is applied: it could not be committed before,
