@@ -8,18 +8,17 @@ the recipients of posts nor on how much of the window buffers keep.
 from __future__ import annotations
 
 import math
-from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from itertools import chain
 from operator import is_
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 
 from indexes.compiled.kept import Keeper
 from indexes.core.arrays import Floats, Ints, Ints32, run_lengths
-from indexes.core.background import BackgroundTask
 from indexes.core.helper_threads import run_both
+from indexes.core.steps import in_background, in_halves, run_all
 from indexes.feeds.config import FeedConfig, Keywords
 from indexes.feeds.kernels import owners as own
 from indexes.feeds.kernels import step
@@ -50,8 +49,6 @@ from indexes.feeds.report import ChangedLists, Report
 from indexes.feeds.subscription_index import OrderedIndex, SubscriptionIndex
 from indexes.feeds.theta import MOST_K, Buffering
 from indexes.feeds.words import Documents, Vocabulary
-
-T = TypeVar("T")
 
 PIECE = 512
 """Posts of a batch."""
@@ -492,11 +489,16 @@ class FeedIndex:
         """Scratch of evaluations that serve no part."""
         return self.parts[0].evaluation
 
+    @property
+    def _many(self) -> bool:
+        """Whether there are so many subscriptions that work on all of them is done in threads of its own."""
+        return len(self.table) >= MANY
+
     def _lay_out(self, order: Ints, tree: Cells | None = None) -> Generator[None, None, None]:
         """Rebuild the index for words in this order. Reads of lists do not use it."""
         for part in self.parts:
             part.forget()
-        yield from self._in_background(lambda: self.subscription_index.build(self.table, order, tree))
+        yield from in_background(lambda: self.subscription_index.build(self.table, order, tree), self._many)
         self._churned = 0
         self._divide()
         self._reserve(served=False)
@@ -507,28 +509,6 @@ class FeedIndex:
         middle = self.subscription_index.middle
         if middle is not None and (len(self.parts) > 1 or len(self.table) >= DIVIDED):
             self.parts = divided(self.parts, middle)
-
-    def _in_background(self, work: Callable[[], None]) -> Generator[None, None, None]:
-        """Run work that takes long for many subscriptions, in a thread of its own then."""
-        if len(self.table) < MANY:
-            work()
-            return
-        background = BackgroundTask(work)
-        while not background.done(0.005):
-            yield
-        background.result  # noqa: B018 -- raises what the work raised
-
-    def _in_halves(self, work: Callable[[int], Iterator[None]]) -> Generator[None, None, None]:
-        """Run the two halves of some work, which are independent, the second in a thread of its own for many
-        subscriptions."""
-        if len(self.table) < MANY:
-            yield from chain(work(0), work(1))
-            return
-        background = BackgroundTask(lambda: deque(work(1), 0))
-        yield from work(0)
-        while not background.done(0.005):
-            yield
-        background.result  # noqa: B018 -- raises what the work raised
 
     def _post(self, batch: win.Batch, report: Report, at: int) -> None:
         """Publish a batch, within which no epoch begins."""
@@ -699,7 +679,7 @@ class FeedIndex:
                 upto = min(end, first + BOUNDED)
                 bound_all(self.window, s, self.buffering.limits, slots, first, upto, self.diagonal)
 
-        yield from self._in_halves(bound)
+        yield from in_halves(bound, self._many)
         yield from self._pass_again(order)
         step.begin_step(self.table.arrays, self.scratch)
         step.note_differing(s, self.scratch, followed, end, posts, scores)
@@ -709,7 +689,7 @@ class FeedIndex:
         are empty, by their thetas."""
         yield from self._lay_out(order)
         index, whole = self.subscription_index, self.parts
-        if index.middle is not None and len(self.table) >= MANY:
+        if index.middle is not None and self._many:
             self.parts = divided(whole, index.middle)
         self._reserve(longest=int(self.window.terms.max(initial=0)))
         v = self.window
@@ -729,7 +709,7 @@ class FeedIndex:
         if len(states) == 1:
             yield from refill(states[0])
         else:
-            yield from self._in_halves(lambda number: refill(states[number]))
+            yield from in_halves(lambda number: refill(states[number]), self._many)
         self.parts = whole
         if len(whole) == 1:
             whole[0].serve_all()
@@ -750,9 +730,9 @@ class FeedIndex:
             part.own_all(window, s, part.of(s, slots))
 
         if len(self.parts) == 1:
-            yield from self._in_background(lambda: run_all(lay_out(0)))
+            yield from in_background(lambda: run_all(lay_out(0)), self._many)
         else:
-            yield from self._in_halves(lay_out)
+            yield from in_halves(lay_out, self._many)
 
     def _lists_with(self, post: int) -> int:
         """The number of lists that hold a post, when owners have just been laid out. O(its owners)."""
@@ -790,13 +770,3 @@ class FeedIndex:
         self._reserve(longest=ready)
         again = [part.arrays for part in self.parts]
         assert self.window is not window or all(map(is_, chain(*parts), chain(*again))), "room was not made"
-
-
-def run_all(steps: Generator[None, None, T]) -> T:
-    """Run a generator to its end; returns its value."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            result: T = end.value
-            return result

@@ -10,10 +10,11 @@ from indexes.core.arrays import Ints, run_lengths
 from indexes.core.cost import Cost
 from indexes.core.names import Names
 from indexes.core.plan import Plan
+from indexes.core.steps import run_all
 from indexes.core.subscription_engine import SubscriptionStore
 from indexes.feeds.commands import SetSubscription
 from indexes.feeds.config import FeedConfig, Query, Subscriptions, SubscriptionState
-from indexes.feeds.feed import FeedIndex, run_all
+from indexes.feeds.feed import FeedIndex
 from indexes.feeds.listings import Listings
 from indexes.feeds.live_lists import Live
 from indexes.feeds.pending_posts import PendingPosts

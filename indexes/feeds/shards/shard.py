@@ -7,13 +7,13 @@ to the bit. A shard without subscriptions is the window alone: it knows the weig
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import TypeVar
 
 import numpy as np
 
 from indexes.core.arrays import Bytes, Floats, Ints
+from indexes.core.steps import run_all
 from indexes.feeds.config import FeedConfig
-from indexes.feeds.feed import PIECE, FeedIndex, run_all
+from indexes.feeds.feed import PIECE, FeedIndex
 from indexes.feeds.kernels import window as win
 from indexes.feeds.kernels.subscriptions import ROW, THETA
 from indexes.feeds.kernels.weights import FIRST_EPOCH, CountEpochs
@@ -21,8 +21,6 @@ from indexes.feeds.kernels.window import NEXT
 from indexes.feeds.report import ChangedLists, Report
 from indexes.feeds.shards.rounds import GivenIndex, Hits, RoutedIndex
 from indexes.feeds.words import Documents, Vocabulary
-
-T = TypeVar("T")
 
 
 class Numbers(Vocabulary):

@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from indexes.core.steps import run_all
 from indexes.feeds.config import FeedConfig
-from indexes.feeds.feed import FeedIndex, run_all
+from indexes.feeds.feed import FeedIndex
 from indexes.feeds.kernels.subscriptions import ROW, THETA
 from indexes.feeds.theta import BUFFERS
 from indexes.feeds.words import Documents

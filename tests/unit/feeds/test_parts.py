@@ -13,8 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from indexes.core import helper_threads
+from indexes.core.steps import run_all
 from indexes.feeds.config import FeedConfig
-from indexes.feeds.feed import FeedIndex, run_all
+from indexes.feeds.feed import FeedIndex
 from indexes.feeds.kernels.subscriptions import ENTRY, ROW, THETA
 from indexes.feeds.subscription_index import OrderedIndex
 from indexes.feeds.warm import exercise, warm
