@@ -403,7 +403,7 @@ def _find(postings: Postings, cells: Cells, strategy: int, state: StepState, num
     place, terms = number & (window.x.size - 1), window.word.size - 1
     begin, n = window.term[place], int64(window.terms[place])
     for i in range(begin, begin + n):
-        scratch.vector[window.word[i & terms]] = window.weight[i & terms]
+        scratch.vector[window.word[i & terms] + 1] = window.weight[i & terms]
     words = words_by_rarity(postings.order, window, scratch, place)
     post = Post(words, window.x[place], window.y[place], state.diagonal)
     if strategy == GROUPS:
@@ -415,7 +415,7 @@ def _find(postings: Postings, cells: Cells, strategy: int, state: StepState, num
     else:
         found = _by_all(postings, table, scratch, post)
     for i in range(begin, begin + n):
-        scratch.vector[window.word[i & terms]] = 0.0
+        scratch.vector[window.word[i & terms] + 1] = 0.0
     scratch.counted[HITS] += found
     return found
 
@@ -427,7 +427,7 @@ def _take(table: Subscribers, scratch: Scratch, slot: int, post: Post, found: in
     row = slot * ROW
     first, text = table.note[row + TERM], 0.0
     for t in range(first, first + table.words[slot]):
-        text += table.term[2 * t + 1] * scratch.vector[int64(table.term[2 * t])]
+        text += table.term[2 * t + 1] * scratch.vector[int64(table.term[2 * t]) + 1]
     x, y, alpha = table.row[row + X], table.row[row + Y], table.row[row + ALPHA]
     score = score_of(x, y, alpha, post.x, post.y, post.diagonal, text)
     scratch.counted[SCORED] += 1
@@ -546,7 +546,7 @@ def _merge(
             text, row = 0.0, slot * ROW
             for j in range(lists):
                 if scratch.block[j] < scratch.bound[j] and postings.slot[scratch.block[j]] == slot:
-                    text += postings.record[scratch.block[j] * FIELDS + WEIGHT] * scratch.vector[postings.merged[j]]
+                    text += postings.record[scratch.block[j] * FIELDS + WEIGHT] * scratch.vector[postings.merged[j] + 1]
                     scratch.block[j] += 1
                     scratch.counted[VISITED] += 1
             alpha = table.row[row + ALPHA]
@@ -590,7 +590,7 @@ def _by_all(postings: Postings, table: Subscribers, scratch: Scratch, post: Post
         row = slot * ROW
         first, shared = table.note[row + TERM], False
         for t in range(first, first + table.words[slot]):
-            shared |= scratch.vector[int64(table.term[2 * t])] > 0.0
+            shared |= scratch.vector[int64(table.term[2 * t]) + 1] > 0.0
         if shared:
             found = _take(table, scratch, slot, post, found)
     return found

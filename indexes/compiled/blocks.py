@@ -8,10 +8,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from indexes.compiled import targets
 from indexes.compiled.simd import LANES, load, primitive, replace, splat, store
 
 from llvmlite import ir  # isort: skip
 from numba import types  # isort: skip
+from numba.core.cgutils import get_or_insert_function  # isort: skip
+
+EIGHT = 8
+"""Numbers in a vector of the widest registers."""
 
 
 @primitive
@@ -34,6 +39,33 @@ def _lanes_filled(typing: Any, into: Any, at: Any, value: Any) -> Any:
     return types.void(into, types.int64, into.dtype), codegen
 
 
+def _compressed(builder: Any, block: Any, mask: Any) -> Any:
+    """The lanes of a vector that are in the mask, one behind the other, by an instruction of AVX-512."""
+    chosen = ir.VectorType(ir.IntType(1), EIGHT)
+    mask = builder.bitcast(builder.trunc(mask, ir.IntType(EIGHT)), chosen)
+    kind = ir.FunctionType(block.type, [block.type, block.type, chosen])
+    compress = get_or_insert_function(builder.module, kind, f"llvm.x86.avx512.mask.compress.v{EIGHT}i64")
+    return builder.call(compress, [block, ir.Constant(block.type, None), mask])
+
+
+@primitive
+def _lanes_packed(typing: Any, into: Any, at: Any, source: Any, base: Any, mask: Any) -> Any:
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        (into_type, _, source_type), whole, at = signature.args[:3], ir.IntType(64), args[1]
+        width = EIGHT if targets.has("avx512f") else 1
+        # All are read before one is written: both columns may be the same.
+        places = [builder.add(args[3], whole(lane)) for lane in range(0, LANES, width)]
+        blocks = [load(context, builder, source_type, args[2], place, width) for place in places]
+        for i, block in enumerate(blocks):
+            own = builder.and_(builder.lshr(args[4], whole(i * width)), whole((1 << width) - 1))
+            packed = _compressed(builder, block, own) if width > 1 else block
+            store(context, builder, into_type, args[0], at, packed)
+            at = builder.add(at, builder.ctpop(own))
+        return builder.sub(at, args[1])
+
+    return types.int64(into, types.int64, source, types.int64, types.int64), codegen
+
+
 def copy_lanes(into: Any, at: int, source: Any, base: int) -> None:
     """Copy source[base : base + 16] to into[at : at + 16], of another column of the same type."""
     into[at : at + LANES] = source[base : base + LANES]
@@ -44,5 +76,14 @@ def fill_lanes(into: Any, at: int, value: float) -> None:
     into[at : at + LANES] = value
 
 
+def pack_lanes(into: Any, at: int, source: Any, base: int, mask: int) -> int:
+    """Copy the lanes of source[base : base + 16] that are in the mask, one behind the other, to into[at:], of a column
+    of int64. What is behind them up to at + 16 may be anything then. Returns how many they are."""
+    chosen = [source[base + j] for j in range(LANES) if mask >> j & 1]
+    into[at : at + len(chosen)] = chosen
+    return len(chosen)
+
+
+replace(pack_lanes, lambda into, at, source, base, mask: _lanes_packed(into, at, source, base, mask))
 replace(copy_lanes, lambda into, at, source, base: _lanes_copied(into, at, source, base))
 replace(fill_lanes, lambda into, at, value: _lanes_filled(into, at, value))

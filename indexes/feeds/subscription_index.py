@@ -13,13 +13,23 @@ from indexes.core.helper_threads import run_both
 from indexes.feeds.kernels import postings as kernels
 from indexes.feeds.kernels.arena import grown
 from indexes.feeds.kernels.cells import Cells, build_cells, put_into
-from indexes.feeds.kernels.postings import DIRECTORY_END, EMPTY, LEVELS, SINGLE, KeptPostings, Postings, empty_postings
+from indexes.feeds.kernels.nearness import BOUND, LEFT, SLOTS, STEPS
+from indexes.feeds.kernels.postings import (
+    DIRECTORY_END,
+    EMPTY,
+    LEVELS,
+    SINGLE,
+    WIDE,
+    KeptPostings,
+    Postings,
+    empty_postings,
+)
 from indexes.feeds.kernels.scratch import ALL_CELLS, SEEN, Reads
 from indexes.feeds.kernels.step import StepState
 from indexes.feeds.kernels.subscriptions import ALPHA, ROW, TERM, THETA, Subscribers, Table, X, Y, terms_of
 from indexes.feeds.kernels.window import Batch
 
-CAPACITY = 4_000
+CAPACITY = 8_000
 """Subscriptions of a cell."""
 
 PARTS = 2
@@ -113,6 +123,7 @@ class OrderedIndex(SubscriptionIndex):
         free, more = keys // 8 + 1024 * len(LEVELS), directory // 8 + 1024
         filler = np.zeros(more, np.int32)
         self.arrays = Postings(
+            frame_of(points),
             np.array(order, np.int64),
             (np.cumsum(blocks) - blocks).astype(np.int32),
             blocks,
@@ -214,18 +225,28 @@ class OrderedIndex(SubscriptionIndex):
         run: list[int] = a.key[begin : begin + a.filled[block]].tolist()
         assert run == sorted(run) and a.filled[block] <= a.fits[block]
         head = int(a.head[level * len(a.cell) + block])
-        slots = [key & 0xFFFFFFFF for key in run]
+        slots = [key >> LEFT & SLOTS - 1 for key in run]
         if single:
-            assert [key >> 32 for key in run] == [int(a.head[(len(LEVELS) - 1) * len(a.cell) + block])][: len(run)]
-            run = [head << 32 | slot for slot in slots]
-        assert head == (run[0] >> 32 if run else EMPTY)
+            assert [key >> BOUND for key in run] == [int(a.head[(len(LEVELS) - 1) * len(a.cell) + block])][: len(run)]
+            run = [head << BOUND | key & (1 << BOUND) - 1 for key in run]
+        assert head == (run[0] >> BOUND if run else EMPTY)
         for key, slot in zip(run, slots, strict=True):
             row, note = (column[slot * ROW : slot * ROW + ROW] for column in (subscribers.row, subscribers.note))
             terms = range(note[TERM], note[TERM] + int(subscribers.words[slot]))
             lengths = {int(subscribers.term[2 * i]): float(subscribers.raw[2 * i + 1]) for i in terms}
             assert subscribers.there[slot] and subscribers.cell[slot] == a.cell[block]
-            assert key == kernels.key_of(row[THETA], row[ALPHA], LEVELS[level], lengths[word], slot)
+            left = sum(a.order[other] >= a.order[word] for other in lengths)
+            tag = kernels.tag_of(a.frame, row[X], row[Y], slot, left)
+            assert key == kernels.key_of(row[THETA], row[ALPHA], LEVELS[level], lengths[word], tag)
         return slots
+
+
+def frame_of(points: Floats) -> Floats:
+    """A frame around these places: see `Postings`."""
+    if not len(points):
+        return np.zeros(3)
+    (x, y), extent = points.min(axis=0), np.ptp(points, axis=0).max()
+    return np.array([x, y, STEPS / extent if 1.0 / WIDE < extent < WIDE else 0.0])
 
 
 def _wider(column: NDArray, wide: int, wider: int) -> NDArray:

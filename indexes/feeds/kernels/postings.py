@@ -11,8 +11,10 @@ of t, sorted by that bound. A post reads the list of the least level that is not
 is at most the similarity to the cell's box; a block whose first bound is greater is not opened at all. A block with
 room for a single posting, as most have, has one list, of the last level; its first bounds are kept for each level.
 
-A key is the bound in fixed point, rounded down, times 2^32, plus the slot: keys are distinct, and a posting is found by
-its key when theta changes.
+A key is the bound in fixed point, rounded down, and below it a code for the place, the slot, and how many words the
+subscription has from this one on: keys are distinct, and a posting is found by its key when theta changes. The place
+says how near the subscription is at most: if not as near as the bound asks for, its row is not read. The number says
+how many of the post's weights may add to the text part, of which the greatest have a length less than t.
 
 `post_ordered` is the whole life of a batch of posts: recipients are found here, what follows for each is in `step`.
 """
@@ -24,14 +26,26 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from indexes.compiled.blocks import copy_lanes, fill_lanes
+from indexes.compiled.blocks import fill_lanes, pack_lanes
 from indexes.compiled.jit import inlined, internal, kernel
 from indexes.compiled.kept import Words, declare, unpacked
-from indexes.compiled.simd import LANES, lanes_within, low_bit, prefetch_block, prefetch_line
+from indexes.compiled.simd import LANES, prefetch_block, prefetch_line
 from indexes.core.arrays import Floats, Ints, Ints32, int64
 from indexes.feeds.kernels.buffers import score_of
 from indexes.feeds.kernels.cells import Cells, build_cells, cell_at, nearest
-from indexes.feeds.kernels.nearness import EIGHT, SCALE, SLACK, lanes_near
+from indexes.feeds.kernels.nearness import (
+    BOUND,
+    EIGHT,
+    FARTHEST,
+    LEFT,
+    SCALE,
+    SLACK,
+    SLOTS,
+    STEPS,
+    WORD_RATIOS,
+    lanes_around,
+    lanes_near,
+)
 from indexes.feeds.kernels.refill import take_again
 from indexes.feeds.kernels.scratch import (
     AT,
@@ -66,7 +80,9 @@ from indexes.feeds.kernels.step import (
 from indexes.feeds.kernels.subscriptions import (
     ALPHA,
     LARGEST,
+    MOST_WORDS,
     ROW,
+    SMALL,
     TERM,
     TERMS,
     THETA,
@@ -88,9 +104,6 @@ WIDE = 1e100
 EMPTY = (1 << 31) - 1
 """The head of a list without keys: greater than any bound."""
 
-LEAST_KEY = -1 << 62
-"""Less than any key."""
-
 SINGLE = 1
 """Places of a block that is opened for one subscription; it has the list of the last level alone."""
 
@@ -111,6 +124,7 @@ class Postings(NamedTuple):
     """The arrays. List i of a block begins at begin + i * fits, or at begin where it fits a `SINGLE` posting, and its
     head is at i * (length / levels) + block."""
 
+    frame: Floats  # where the frame of places begins, x and y, and the steps to a unit of length
     order: Ints  # by word: rarer ones first, then by number
     at: Ints32  # by word: where its blocks begin, how many there are, and for how many there is room
     blocks: Ints32
@@ -127,7 +141,7 @@ class Postings(NamedTuple):
 def empty_postings() -> Postings:
     """Postings of no words."""
     none, none64 = np.empty(0, np.int32), np.empty(0, np.int64)
-    return Postings(none64, none, none, none, none, none, none, none, none, none64, np.zeros(2, np.int64))
+    return Postings(np.zeros(3), none64, none, none, none, none, none, none, none, none, none64, np.zeros(2, np.int64))
 
 
 class KeptPostings(NamedTuple):
@@ -139,17 +153,45 @@ class KeptPostings(NamedTuple):
 declare(KeptPostings, lambda: (empty_postings(), build_cells(np.empty((0, 2)), 1)[0], empty_state()))
 
 
+@inlined
+def steps_along(value: float, begin: float, steps: float) -> float:
+    """A coordinate in steps of the frame, clipped to it."""
+    along = (value - begin) * steps
+    along = along if along > 0.0 else 0.0
+    return along if along < STEPS else float(STEPS)
+
+
 @kernel
-def key_of(theta: float, alpha: float, level: float, length: float, slot: int) -> int:
-    """The key of a posting in the list of a level. The bound is from -1/2 to 3/2; similarities are from 0 to 1."""
+def tag_of(frame: Floats, x: float, y: float, slot: int, left: int) -> int:
+    """What a key has below its bound, for a subscription at (x, y) that has so many words from the posting's on."""
+    across = min(int64(steps_along(x, frame[0], frame[2])), STEPS - 1)
+    up = min(int64(steps_along(y, frame[1], frame[2])), STEPS - 1)
+    return ((across * STEPS + up) << 32) + (slot << LEFT) + min(left, 1 << LEFT) - 1
+
+
+@internal
+def _tag(frame: Floats, table: Subscribers, slot: int, left: int) -> int:
+    """`tag_of` for a subscription of the table."""
+    return tag_of(frame, table.row[slot * ROW + X], table.row[slot * ROW + Y], slot, left)
+
+
+@kernel
+def key_of(theta: float, alpha: float, level: float, length: float, tag: int) -> int:
+    """The key of a posting in the list of a level. The bound is from -2 to 3/2; similarities are from 0 to 1."""
     wanted = theta - SLACK - (1.0 - alpha) * level * length
-    if wanted <= -0.5 * alpha:
-        bound = -0.5
+    if wanted <= -2.0 * alpha:
+        bound = -2.0
     elif wanted >= 1.5 * alpha:
         bound = 1.5
     else:
         bound = wanted / alpha
-    return int64(math.floor(bound * SCALE)) * int64(1 << 32) + slot
+    return int64(math.floor(bound * SCALE)) * int64(1 << BOUND) + tag
+
+
+@inlined
+def slot_of(key: int) -> int:
+    """The slot of a key's subscription."""
+    return key >> LEFT & SLOTS - 1
 
 
 @inlined
@@ -169,8 +211,17 @@ def keys_of(fits: int) -> int:
 def _note_head(postings: Postings, block: int, level: int) -> None:
     """Write the bound of the first key of the list of a level, in a block with one for each or without postings."""
     directory = postings.head.size // _LEVELS.size
-    head = postings.key[_list(postings, block, level)] >> 32 if postings.filled[block] > 0 else int64(EMPTY)
+    head = postings.key[_list(postings, block, level)] >> BOUND if postings.filled[block] > 0 else int64(EMPTY)
     postings.head[level * directory + block] = head
+
+
+@internal
+def _left(order: Ints, table: Subscribers, slot: int, term: int) -> int:
+    """How many words of a subscription are not rarer than that of a term."""
+    begin, left = table.note[slot * ROW + TERM], 0
+    for j in range(begin, begin + table.words[slot]):
+        left += 1 if order[int64(table.term[2 * j])] >= order[int64(table.term[2 * term])] else 0
+    return left
 
 
 @internal
@@ -200,10 +251,11 @@ def fill(
             theta, alpha = table.row[slot * ROW + THETA], table.row[slot * ROW + ALPHA]
             for t in range(n, n + table.words[slot]):
                 b = which[t]
+                tag = _tag(postings.frame, table, slot, _left(postings.order, table, slot, at[t]))
                 for level in range(_LEVELS.size):
-                    key = key_of(theta, alpha, _LEVELS[level], table.raw[2 * at[t] + 1], slot)
+                    key = key_of(theta, alpha, _LEVELS[level], table.raw[2 * at[t] + 1], tag)
                     postings.key[_list(postings, b, level) + postings.filled[b]] = key
-                    postings.head[level * directory + b] = key >> 32
+                    postings.head[level * directory + b] = key >> BOUND
                 postings.filled[b] += 1
         n += table.words[slot]
     for level in range(_LEVELS.size):
@@ -264,7 +316,8 @@ def add(postings: Postings, cells: Cells, table: Subscribers, slots: Ints, at: i
         if directory <= postings.cell.size and keys + LANES <= postings.key.size:
             _lengths(postings.order, table, slot)
             for i in range(begin, begin + words):
-                _add_one(postings, table, slot, int64(table.term[2 * i]), table.raw[2 * i + 1])
+                tag = _tag(postings.frame, table, slot, _left(postings.order, table, slot, i))
+                _add_one(postings, table, slot, int64(table.term[2 * i]), table.raw[2 * i + 1], tag)
             at += 1
         else:
             going = False
@@ -272,7 +325,7 @@ def add(postings: Postings, cells: Cells, table: Subscribers, slots: Ints, at: i
 
 
 @internal
-def _add_one(postings: Postings, table: Subscribers, slot: int, word: int, length: float) -> None:
+def _add_one(postings: Postings, table: Subscribers, slot: int, word: int, length: float, tag: int) -> None:
     """Add a posting; there is room."""
     cell = table.cell[slot]
     b = _block(postings, word, cell)
@@ -282,13 +335,13 @@ def _add_one(postings: Postings, table: Subscribers, slot: int, word: int, lengt
         _widen(postings, b)
     theta, alpha = table.row[slot * ROW + THETA], table.row[slot * ROW + ALPHA]
     for level in range(_LEVELS.size):
-        key, begin = key_of(theta, alpha, _LEVELS[level], length, slot), _list(postings, b, level)
+        key, begin = key_of(theta, alpha, _LEVELS[level], length, tag), _list(postings, b, level)
         i = begin + postings.filled[b]
         while i > begin and postings.key[i - 1] > key:
             postings.key[i] = postings.key[i - 1]
             i -= 1
         postings.key[i] = key
-        postings.head[level * (postings.head.size // _LEVELS.size) + b] = postings.key[begin] >> 32
+        postings.head[level * (postings.head.size // _LEVELS.size) + b] = postings.key[begin] >> BOUND
     postings.filled[b] += 1
 
 
@@ -301,8 +354,8 @@ def _widen(postings: Postings, block: int) -> None:
         for i in range(postings.filled[block]):
             postings.key[new + i] = postings.key[old + i]
         if fits == SINGLE:
-            slot = postings.key[old] & 0xFFFFFFFF
-            postings.key[new] = int64(postings.head[level * directory + block]) * int64(1 << 32) + slot
+            tag = postings.key[old] & ((1 << BOUND) - 1)
+            postings.key[new] = int64(postings.head[level * directory + block]) * int64(1 << BOUND) + tag
     postings.begin[block], postings.fits[block] = begin, 2 * fits
     postings.size[KEYS_END] += keys_of(2 * fits)
 
@@ -357,9 +410,9 @@ def remove(postings: Postings, table: Subscribers, slots: Ints) -> None:
         begin = table.note[row + TERM]
         for i in range(begin, begin + table.words[slot]):
             b = _block(postings, int64(table.term[2 * i]), table.cell[slot])
-            left = int64(postings.filled[b]) - 1
+            left, tag = int64(postings.filled[b]) - 1, _tag(postings.frame, table, slot, 1)
             for level in range(_LEVELS.size):
-                key = key_of(table.row[row + THETA], table.row[row + ALPHA], _LEVELS[level], table.raw[2 * i + 1], slot)
+                key = key_of(table.row[row + THETA], table.row[row + ALPHA], _LEVELS[level], table.raw[2 * i + 1], tag)
                 first = _list(postings, b, level)
                 for j in range(_find_key(postings.key, first, left + 1, key), first + left):
                     postings.key[j] = postings.key[j + 1]
@@ -373,14 +426,15 @@ def move(postings: Postings, table: Subscribers, slot: int, old: float) -> None:
     """Move the postings of a subscription whose theta was `old`. O(words (log block + places passed))."""
     directory, row = postings.head.size // _LEVELS.size, slot * ROW
     begin, theta, alpha = table.note[row + TERM], table.row[row + THETA], table.row[row + ALPHA]
+    tag = _tag(postings.frame, table, slot, 1)
     for i in range(begin, begin + table.words[slot]):
         b, length = _block(postings, int64(table.term[2 * i]), table.cell[slot]), table.raw[2 * i + 1]
         for level in range(_LEVELS.size):
-            was = key_of(old, alpha, _LEVELS[level], length, slot)
-            key = key_of(theta, alpha, _LEVELS[level], length, slot)
+            was = key_of(old, alpha, _LEVELS[level], length, tag)
             first = _list(postings, b, level)
             last = first + postings.filled[b] - 1
             j = _find_key(postings.key, first, postings.filled[b], was) if first < last else first
+            key = key_of(theta, alpha, _LEVELS[level], length, tag) + (postings.key[j] & ((1 << LEFT) - 1))
             while j < last and postings.key[j + 1] < key:
                 postings.key[j] = postings.key[j + 1]
                 j += 1
@@ -388,7 +442,7 @@ def move(postings: Postings, table: Subscribers, slot: int, old: float) -> None:
                 postings.key[j] = postings.key[j - 1]
                 j -= 1
             postings.key[j] = key
-            postings.head[level * directory + b] = postings.key[first] >> 32
+            postings.head[level * directory + b] = postings.key[first] >> BOUND
 
 
 @kernel
@@ -454,33 +508,36 @@ def find_ordered(
     scratch.counted[OPENED] += m
     for i in range(begin, begin + n):
         word = int64(window.word[i & terms])
-        scratch.vector[word] = window.weight[i & terms]
-        scratch.has[word >> 3] |= 1 << (word & 7)
-    found, seen = 0, 0
+        scratch.vector[word + 1] = window.weight[i & terms]
+        scratch.has[word >> 6] |= 1 << (word & 63)
+    found, seen, steps = 0, 0, postings.frame[2]
+    reach = min(diagonal * steps, FARTHEST)
+    across, up = steps_along(x, postings.frame[0], steps), steps_along(y, postings.frame[1], steps)
     for b in range(min(AHEAD, m)):
         prefetch_block(postings.key, scratch.block[b])
     for b in range(m):
         if b + AHEAD < m:
             prefetch_block(postings.key, scratch.block[b + AHEAD])
             prefetch_line(postings.key, scratch.block[b + AHEAD] + LANES - 1)
-        at, end, least_above, ratio = scratch.block[b], scratch.end[b], scratch.bound[b], scratch.ratio[b]
+        at, end = scratch.block[b] & LARGEST, scratch.end[b & LARGEST]
+        most, ratios = scratch.bound[b & LARGEST], scratch.ratios[b & LARGEST]
         reading = at < end
         while reading:
             prefetch_block(postings.key, at + 2 * LANES)
-            copy_lanes(scratch.seen, seen, postings.key, at)
-            fill_lanes(scratch.rest, seen, ratio)
-            # Up to the first that is greater, or to the end of all lanes.
-            read = min(low_bit(~lanes_within(postings.key, at, LEAST_KEY, least_above - 1)), end - at)
-            seen += read
-            at += read
-            reading = read == LANES and at < end
+            read = min(LANES, end - at)
+            near = lanes_around(postings.key, at, across, up, reach, most) & ((1 << read) - 1)
+            fill_lanes(scratch.seen_ratios, seen, ratios)
+            seen += pack_lanes(scratch.seen, seen, postings.key, at, near)
+            scratch.counted[VISITED] += read
+            at += LANES
+            reading = at < end and postings.key[at & LARGEST] >> BOUND <= most
             if seen >= SEEN:
                 found = _try(table, scratch, seen, found, x, y, diagonal)
                 seen = 0
     found = _try(table, scratch, seen, found, x, y, diagonal)
     for i in range(begin, begin + n):
         word = int64(window.word[i & terms])
-        scratch.vector[word], scratch.has[word >> 3] = 0.0, 0
+        scratch.vector[word + 1], scratch.has[word >> 6] = 0.0, 0
     for i in range(found):
         scratch.marked[scratch.hit[i] >> 3] = 0
     scratch.counted[HITS] += found
@@ -494,36 +551,36 @@ def _try(table: Subscribers, scratch: Scratch, seen: int, found: int, x: float, 
     # Between other bounds squares of distances may be no numbers that can be compared.
     left, always = 0, 0 if 1.0 / WIDE < diagonal < WIDE else (1 << EIGHT) - 1
     fill_lanes(scratch.seen, seen, 0)
+    fill_lanes(scratch.seen_ratios, seen, 0)
     for i in range(min(ROWS_AHEAD, seen)):
-        prefetch_line(table.row, (scratch.seen[i] & 0xFFFFFFFF) * ROW)
+        prefetch_line(table.row, slot_of(scratch.seen[i]) * ROW)
     for i in range(0, seen, EIGHT):
         ahead = min(i + ROWS_AHEAD, seen)
         for j in range(ahead, ahead + EIGHT):
-            prefetch_line(table.row, (scratch.seen[j & INDEX] & 0xFFFFFFFF) * ROW)
-        near = lanes_near(table.row, scratch.seen, scratch.rest, i, x, y, diagonal) | always
+            prefetch_line(table.row, slot_of(scratch.seen[j & INDEX]) * ROW)
+        near = lanes_near(table.row, scratch.ratio, scratch.seen, scratch.seen_ratios, i, x, y, diagonal) | always
         near &= (1 << min(EIGHT, seen - i)) - 1
         for j in range(EIGHT):
-            scratch.seen[left & INDEX] = scratch.seen[(i + j) & INDEX] & 0xFFFFFFFF
+            scratch.seen[left & INDEX] = slot_of(scratch.seen[(i + j) & INDEX])
             left += (near >> j) & 1
-    scratch.counted[VISITED] += seen
     scratch.counted[SCORED] += left
     for i in range(min(AHEAD, left)):
         prefetch_terms(table, scratch.seen[i])
     for i in range(left):
         if i + AHEAD < left:
             prefetch_terms(table, scratch.seen[(i + AHEAD) & INDEX])
-        slot = scratch.seen[i] & 0xFFFFFFFF
+        slot = scratch.seen[i] & (SLOTS - 1)
         row = slot * ROW
         text, begin = 0.0, table.note[row + TERM] & LARGEST
-        end = begin + table.words[slot]
+        end = begin + (table.note[row + SMALL] & MOST_WORDS)
         # Few have more, and whether they have less is not worth a jump: others' terms may follow, which do not count.
         for t in range(begin, end, TERMS):
-            for u in range(t, t + TERMS):
+            first, own = 2 * (t & LARGEST), end - t
+            for u in range(TERMS):
                 # A post lacks most words, which is read from bits, since the weights do not fit into the cache.
-                word = int64(table.term[2 * u]) & LARGEST
-                shared = (int64(scratch.has[word >> 3]) >> (word & 7)) & (1 if u < end else 0)
-                both = table.term[2 * u + 1] * scratch.vector[word * shared]
-                text += both if shared else 0.0
+                word = int64(table.term[first + 2 * u]) & LARGEST
+                shared = (scratch.has[word >> 6] >> (word & 63)) & (1 if u < own else 0)
+                text += table.term[first + 2 * u + 1] * scratch.vector[(word + 1) & -shared]
         score = score_of(table.row[row + X], table.row[row + Y], table.row[row + ALPHA], x, y, diagonal, text)
         scratch.hit[found], scratch.hit_score[found] = slot, score
         # It may have been seen by another word.
@@ -548,6 +605,27 @@ def words_by_rarity(order: Ints, window: Window, scratch: Scratch, place: int) -
 
 
 @internal
+def _measure(scratch: Scratch, n: int) -> None:
+    """Write the levels of the words of a post, and their ratios: the greatest length that weights of one, two, three or
+    any number of words may have, its own and others from it on, over that of the level, or of the last level, 1."""
+    total = greatest = second = 0.0
+    for i in range(n - 1, -1, -1):
+        own, at = scratch.weight[i] * scratch.weight[i], WORD_RATIOS * i
+        total += own
+        level = 0
+        while level < _LEVELS.size - 1 and _LEVELS[level] * _LEVELS[level] < total:
+            level += 1
+        scratch.level[i] = level
+        per_level = 1.0 / _LEVELS[level]
+        for j in range(WORD_RATIOS // 2):
+            length = math.sqrt(total if j == 3 else own + (greatest if j > 0 else 0.0) + (second if j > 1 else 0.0))
+            scratch.ratio[(at + j) & LARGEST] = length * per_level
+            scratch.ratio[(at + j + WORD_RATIOS // 2) & LARGEST] = length
+        second = max(second, min(own, greatest))
+        greatest = max(own, greatest)
+
+
+@internal
 def _open_blocks(postings: Postings, cells: Cells, window: Window, scratch: Scratch, post: int, diagonal: float) -> int:
     """Write where the lists begin that a post has to read, and the keys at which reading ends, to `block` and `bound`.
     Returns their number."""
@@ -555,7 +633,7 @@ def _open_blocks(postings: Postings, cells: Cells, window: Window, scratch: Scra
     first_cell, end_cell = scratch.size[CELL], min(scratch.size[CELLS_END], cells.box.size // 4)
     for cell in range(max(0, first_cell), end_cell):
         scratch.limit[cell] = int64(nearest(cells, cell, window.x[place], window.y[place], diagonal) * SCALE)
-    directory, m, total = postings.head.size // _LEVELS.size, 0, 0.0
+    directory, m = postings.head.size // _LEVELS.size, 0
     n = words_by_rarity(postings.order, window, scratch, place)
     # What is read of all words is asked for before that of the first is.
     for i in range(n):
@@ -565,30 +643,27 @@ def _open_blocks(postings: Postings, cells: Cells, window: Window, scratch: Scra
         prefetch_line(postings.filled, at)
         prefetch_line(postings.fits, at)
         prefetch_line(postings.blocks, scratch.word[i])
+    _measure(scratch, n)
+    for i in range(n):
+        prefetch_block(postings.head, scratch.level[i] * directory + int64(postings.at[scratch.word[i]]))
     for i in range(n - 1, -1, -1):
-        total += scratch.weight[i] * scratch.weight[i]
-        level, t = 0, math.sqrt(total)
-        while level < _LEVELS.size - 1 and _LEVELS[level] < t:
-            level += 1
-        scratch.level[i], scratch.length[i] = level, t
-        prefetch_block(postings.head, level * directory + int64(postings.at[scratch.word[i]]))
-    for i in range(n - 1, -1, -1):
-        word, level, t = scratch.word[i], scratch.level[i], scratch.length[i]
+        word, heads = scratch.word[i] & LARGEST, scratch.level[i] * directory
         begin, end = int64(postings.at[word]), int64(postings.at[word] + postings.blocks[word])
         begin = _block(postings, word, first_cell) if first_cell > 0 else begin
         end = _block(postings, word, end_cell) if end_cell < cells.box.size // 4 else end
         opened = m
         for b in range(begin, end):
-            scratch.block[m] = b
-            m += 1 if postings.head[level * directory + b] <= scratch.limit[postings.cell[b]] else 0
+            limit = scratch.limit[int64(postings.cell[b & LARGEST]) & LARGEST]
+            scratch.block[m & LARGEST], scratch.bound[m & LARGEST] = b, limit
+            m += 1 if postings.head[(heads + b) & LARGEST] <= limit else 0
         for o in range(opened, m):
-            b = scratch.block[o]
+            b = scratch.block[o & LARGEST] & LARGEST
             # The bound of the last level is the least, so the limit is above that of a single posting, too.
-            listed = level if postings.fits[b] > SINGLE else _LEVELS.size - 1
-            at = _list(postings, b, level)
-            scratch.block[o], scratch.end[o] = at, at + postings.filled[b]
-            scratch.bound[o] = (int64(scratch.limit[postings.cell[b]]) + 1) << 32
-            scratch.ratio[o] = t / _LEVELS[listed]
+            fits, at = int64(postings.fits[b]), int64(postings.begin[b])
+            several = 1 if fits > SINGLE else 0
+            at += scratch.level[i] * fits * several
+            scratch.block[o & LARGEST], scratch.end[o & LARGEST] = at, at + postings.filled[b]
+            scratch.ratios[o & LARGEST] = WORD_RATIOS * i + (WORD_RATIOS // 2) * (1 - several)
         scratch.counted[BLOCKS] += end - begin
     return m
 

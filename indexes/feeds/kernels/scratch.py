@@ -11,6 +11,7 @@ from indexes.compiled.simd import LANES
 from indexes.core import aligned
 from indexes.core.arrays import Bytes, Floats, Ints, Ints32
 from indexes.feeds.kernels.arena import grown
+from indexes.feeds.kernels.nearness import WORD_RATIOS
 
 BLOCKS, OPENED, VISITED, SCORED, HITS, EXPIRED = range(6)
 """Places in `Scratch.counted`: blocks of the words of posts, blocks opened, postings read, scores computed, posts that
@@ -36,19 +37,19 @@ class Scratch(NamedTuple):
     """The arrays."""
 
     turn: Ints  # the number of the step, alone
-    vector: Floats  # by word: its weight in the post
-    has: Bytes  # by word, 8 each: whether the post has it
+    vector: Floats  # by word + 1: its weight in the post; 0 comes first
+    has: Ints  # by word, 64 each: whether the post has it
     word: Ints  # the post's words in order of rarity, and their weights
     weight: Floats
-    level: Ints  # and of the weights from each on: the level, and the length
-    length: Floats
+    level: Ints  # and of the weights from each on: the level, and `WORD_RATIOS` greatest lengths over that of a level
+    ratio: Floats
     limit: Ints32  # by cell: the greatest similarity of a place in it
-    block: Ints  # where lists that are opened begin and end, and the key at which reading ends
+    block: Ints  # where lists that are opened begin and end, and the greatest bound that is read
     end: Ints
     bound: Ints
-    ratio: Floats  # and the length of the post's weights over that of the level
-    seen: Ints  # slots read from them
-    rest: Floats  # and the ratios
+    ratios: Ints  # and where their ratios begin
+    seen: Ints  # keys read from them that are near enough
+    seen_ratios: Ints  # and where the ratios of their lists begin
     hit: Ints32  # slots that the post reaches, and its scores
     hit_score: Floats
     marked: Bytes  # by slot, 8 each: whether it is a hit
@@ -68,10 +69,10 @@ def empty_scratch() -> Scratch:
     """Scratch without room."""
     f64, i32, i64, u8 = np.empty(0), np.empty(0, np.int32), np.empty(0, np.int64), np.empty(0, np.uint8)
     return Scratch(
-        turn=np.zeros(1, np.int64), vector=f64, has=u8, word=i64, weight=f64, level=i64, length=f64, limit=i32,
-        block=i64, end=i64, bound=i64, ratio=f64, seen=i64, rest=np.empty(SEEN + 2 * LANES), hit=i32, hit_score=f64,
-        marked=u8, sum=f64, short=i32, changed=i32, line_step=i32, line_slot=i32, line_end=i64, row_post=i64,
-        row_score=f64, counted=np.zeros(6, np.int64), size=np.array([0] * 9 + [NO_CELL, ALL_CELLS, 0]),
+        turn=np.zeros(1, np.int64), vector=f64, has=i64, word=i64, weight=f64, level=i64, ratio=f64, limit=i32,
+        block=i64, end=i64, bound=i64, ratios=i64, seen=i64, seen_ratios=np.empty(SEEN + 2 * LANES, np.int64), hit=i32,
+        hit_score=f64, marked=u8, sum=f64, short=i32, changed=i32, line_step=i32, line_slot=i32, line_end=i64,
+        row_post=i64, row_score=f64, counted=np.zeros(6, np.int64), size=np.array([0] * 9 + [NO_CELL, ALL_CELLS, 0]),
     )  # fmt: skip
 
 
@@ -90,11 +91,12 @@ def with_room(scratch: Scratch, words: int, terms: int, reads: Reads, slots: int
     columns that grow lose what is in them, so that their pages take no memory until they are written to."""
     # What may be a hit is written behind the hits before it is tested.
     room = dict.fromkeys(("hit", "hit_score"), slots + 1) | dict.fromkeys(("short", "changed"), slots)
-    room |= {"vector": words, "has": words // 8 + 1, "word": terms, "weight": terms, "level": terms, "length": terms}
+    room |= {"vector": words + 1, "has": words // 64 + 1, "ratio": WORD_RATIOS * terms}
+    room |= dict.fromkeys(("word", "weight", "level"), terms)
     room |= {"marked": slots // 8 + 1, "limit": reads.cells, "seen": reads.postings, "sum": reads.sums}
     # A word has one block a cell, and posts may be searched for again.
     blocks = min(reads.blocks, max(terms, len(scratch.word)) * reads.cells)
-    room |= dict.fromkeys(("block", "end", "bound", "ratio"), blocks)
+    room |= dict.fromkeys(("block", "end", "bound", "ratios"), blocks)
     short = _short(scratch, room)
     return scratch._replace(**{name: aligned.apart(n, old.dtype) for name, (old, n) in short.items()})
 

@@ -8,11 +8,25 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from indexes.feeds.kernels.nearness import SCALE
-from indexes.feeds.kernels.postings import LEVELS, key_of
+from indexes.compiled.jit import kernel
+from indexes.compiled.simd import LANES
+from indexes.feeds.kernels.nearness import BOUND, LEFT, SCALE, STEPS, WORD_RATIOS, lanes_around
+from indexes.feeds.kernels.postings import LEVELS, _measure, key_of, steps_along, tag_of
+from indexes.feeds.kernels.scratch import Scratch, empty_scratch
 from indexes.feeds.theta import BUCKETS, BUFFERS, CHEAPEST, KS, LINE, RATIOS, Buffering, cheapest_rank
 
 unit = st.floats(0, 1)
+coordinate = st.floats(-0.5, 1.5)
+
+
+@kernel
+def _along(value: float, begin: float, steps: float) -> float:
+    return steps_along(value, begin, steps)
+
+
+@kernel
+def _measured(scratch: Scratch, n: int) -> None:
+    _measure(scratch, n)
 
 
 @given(theta=unit, alpha=unit, near=unit, t=unit, length=unit, share=unit)
@@ -23,8 +37,52 @@ def test_whoever_may_reach_theta_is_before_the_bound(
     level = next(level for level in LEVELS if level >= t)
     score = alpha * near + (1 - alpha) * share * t * length
     key = int(key_of(theta, alpha, level, length, 7))
-    read = key < (int(near * SCALE) + 1) << 32
-    assert key & 0xFFFFFFFF == 7 and (read or score < theta)
+    read = key >> BOUND <= int(near * SCALE)
+    assert key % (1 << BOUND) == 7 and (read or score < theta)
+
+
+@given(
+    places=st.lists(st.tuples(coordinate, coordinate), min_size=2, max_size=2),
+    extent=st.sampled_from([0.0, 0.01, 1.0, 3.0]),
+    near=unit,
+)
+def test_whoever_is_near_enough_for_the_bound_passes_by_the_place(
+    places: list[tuple[float, float]], extent: float, near: float
+) -> None:
+    """Wherever the subscription and the post are, within the frame or not."""
+    (x, y), (post_x, post_y) = places
+    steps = STEPS / extent if extent else 0.0
+    frame, diagonal = np.array([0.25, 0.5, steps]), math.sqrt(2)
+    similarity = max(0.0, 1.0 - math.hypot(x - post_x, y - post_y) / diagonal)
+    for bound in (int(near * SCALE), int(similarity * SCALE)):
+        keys = np.full(LANES, (bound << BOUND) + int(tag_of(frame, x, y, 7, 1)))
+        at = _along(post_x, 0.25, steps), _along(post_y, 0.5, steps)
+        passes = lanes_around(keys, 0, *at, diagonal * steps, SCALE)
+        assert passes == (1 << LANES) - 1 or (passes == 0 and bound > similarity * SCALE)
+        assert lanes_around(keys, 0, *at, diagonal * steps, bound - 1) == 0
+
+
+@given(seed=st.integers(0, 2**32 - 1), subscribed=st.integers(1, 7), posted=st.integers(1, 12))
+def test_so_many_words_add_no_more_than_the_greatest_so_many_weights(seed: int, subscribed: int, posted: int) -> None:
+    """Of the first common word and those after it: at most the ratio for the number of words left, times the level and
+    the length of the subscription's weights from it on.
+    """
+    rng = np.random.default_rng(seed)
+    asked, given_ = (np.sort(rng.choice(16, n, replace=False)) for n in (subscribed, posted))
+    ws, wm = (rng.random(n) ** 3 + 1e-3 for n in (subscribed, posted))
+    wm /= math.sqrt(float((wm**2).sum()))
+    level, ratio = np.zeros(posted, np.int64), np.zeros(WORD_RATIOS * posted)
+    scratch = empty_scratch()._replace(weight=wm, level=level, ratio=ratio)
+    _measured(scratch, posted)
+    for i, word in enumerate(asked.tolist()):
+        if word in given_:
+            j = int(np.flatnonzero(given_ == word)[0])
+            text = sum(float(ws[a] * wm[given_ == asked[a]].sum()) for a in range(i, subscribed))
+            length, left = math.sqrt(float((ws[i:] ** 2).sum())), min(subscribed - i, 1 << LEFT) - 1
+            own, last = ratio[WORD_RATIOS * j : WORD_RATIOS * (j + 1)].reshape(2, -1)
+            most = LEVELS[int(level[j])] * length
+            assert text <= own[left] * most + 1e-12 and text <= last[left] * length + 1e-12
+            assert (own <= 1 + 1e-12).all() and (np.diff(own) >= -1e-12).all()
 
 
 @settings(max_examples=40)

@@ -10,10 +10,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from indexes.compiled.jit import kernel
+from indexes.compiled.simd import LANES
 from indexes.core.arrays import Floats, Ints
 from indexes.feeds.kernels.buffers import _least_of_best
 from indexes.feeds.kernels.entries import insert_lanes, remove_lanes
-from indexes.feeds.kernels.nearness import EIGHT, LOWEST, SCALE, lanes_near
+from indexes.feeds.kernels.nearness import (
+    BOUND,
+    EIGHT,
+    FARTHEST,
+    LEFT,
+    LOWEST,
+    SCALE,
+    STEPS,
+    WORD_RATIOS,
+    lanes_around,
+    lanes_near,
+)
 from indexes.feeds.kernels.subscriptions import ALPHA, ROW, THETA, X, Y
 from indexes.feeds.theta import LINE
 
@@ -21,8 +33,13 @@ seeds = st.integers(0, 2**32 - 1)
 
 
 @kernel
-def _near(row: Floats, key: Ints, rest: Floats, at: int, x: float, y: float, diagonal: float) -> int:
-    return lanes_near(row, key, rest, at, x, y, diagonal)
+def _near(row: Floats, ratio: Floats, key: Ints, ratios: Ints, at: int, x: float, y: float, diagonal: float) -> int:
+    return lanes_near(row, ratio, key, ratios, at, x, y, diagonal)
+
+
+@kernel
+def _around(key: Ints, at: int, x: float, y: float, reach: float, most: int) -> int:
+    return lanes_around(key, at, x, y, reach, most)
 
 
 @kernel
@@ -51,13 +68,27 @@ def test_rows_that_are_near_are_those_of_the_definition(seed: int, diagonal: flo
     row[:, [X, Y]] *= rng.choice([0.0, diagonal, 1.0], (n, 1))
     bound = rng.integers(LOWEST, 3 * SCALE // 2, n)
     bound[rng.random(n) < 0.2] = LOWEST
-    key, rest = bound << 32 | rng.permutation(n), rng.random(n)
+    key = bound << BOUND | rng.integers(STEPS**2, size=n) << 32 | rng.permutation(n) << LEFT | rng.integers(4, size=n)
+    ratio, ratios = rng.random(5 * WORD_RATIOS), rng.integers(5, size=n) * WORD_RATIOS
     found = []
     for at in range(n - EIGHT + 1):
         x, y = rng.random(2).tolist()
-        found.append(lanes_near(row.reshape(-1), key, rest, at, x, y, diagonal))
-        assert _near(row.reshape(-1), key, rest, at, x, y, diagonal) == found[-1]
+        found.append(lanes_near(row.reshape(-1), ratio, key, ratios, at, x, y, diagonal))
+        assert _near(row.reshape(-1), ratio, key, ratios, at, x, y, diagonal) == found[-1]
     assert any(found) and any(mask < (1 << EIGHT) - 1 for mask in found)
+
+
+@settings(max_examples=50, deadline=None)
+@given(seed=seeds, reach=st.sampled_from([0.0, 30.0, 400.0, FARTHEST]))
+def test_keys_of_places_around_are_those_of_the_definition(seed: int, reach: float) -> None:
+    rng = np.random.default_rng(seed)
+    bound = rng.integers(LOWEST, 3 * SCALE // 2, 64)
+    bound[rng.random(64) < 0.2] = rng.choice([0, SCALE])
+    key = bound << BOUND | rng.integers(STEPS**2, size=64) << 32 | rng.integers(1 << 32, size=64)
+    for at in range(64 - LANES + 1):
+        x, y = (rng.choice([0.0, 1.0, rng.random()], 2) * STEPS).tolist()
+        most = int(rng.integers(SCALE))
+        assert _around(key, at, x, y, reach, most) == lanes_around(key, at, x, y, reach, most)
 
 
 @pytest.mark.parametrize("base", [0, LINE, 2 * LINE])

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from indexes.compiled.blocks import copy_lanes, fill_lanes
+from indexes.compiled.blocks import copy_lanes, fill_lanes, pack_lanes
 from indexes.compiled.floats import above, below
 from indexes.compiled.jit import kernel
 from indexes.compiled.simd import lanes_beyond, lanes_from, lanes_inside, lanes_reached, lanes_upto, lanes_within
@@ -44,6 +44,11 @@ def _written(into: Ints, filled: Floats, at: int, source: Ints, base: int, value
 
 
 @kernel
+def _packed(into: Ints, at: int, source: Ints, base: int, mask: int) -> int:
+    return pack_lanes(into, at, source, base, mask)
+
+
+@kernel
 def _neighbours(value: float) -> tuple[float, float]:
     return below(value), above(value)
 
@@ -75,6 +80,18 @@ def test_lanes_are_written_where_they_have_to_be() -> None:
         fill_lanes(all_filled, at, -0.1)
         assert wanted[at : at + 16].tolist() == source[base : base + 16].tolist() and all_filled.sum() < -1.5
         assert np.array_equal(into, wanted) and np.array_equal(filled, all_filled)
+
+
+@pytest.mark.parametrize("mask", [0, 1, 1 << 15, (1 << 16) - 1, 0b1010_0000_0110_0001, 0b1111_1111, 0xFF00])
+def test_lanes_are_packed_one_behind_the_other(mask: int) -> None:
+    source = np.arange(40) - (1 << 60)
+    for at, base in ((0, 0), (3, 1), (24, 24)):
+        into, wanted = np.zeros(40, np.int64), np.zeros(40, np.int64)
+        n = pack_lanes(wanted, at, source, base, mask)
+        assert _packed(into, at, source, base, mask) == n == mask.bit_count()
+        assert np.array_equal(into[: at + n], wanted[: at + n]) and not into[at + 16 :].any()
+    # Within one column, to an earlier place.
+    assert _packed(source, 20, source, 24, mask) == n and np.array_equal(source[20 : 20 + n], wanted[24 : 24 + n])
 
 
 @pytest.mark.parametrize("value", VALUES)
