@@ -255,8 +255,21 @@ class FeedIndex:
         n = len(documents)
         reached = np.zeros(n, np.int32)
         time = np.array([self.now] * n, np.int64)
-        self._post(win.Batch(np.ascontiguousarray(points, np.float64), time, *documents, reached), report, at)
+        batch = win.Batch(np.ascontiguousarray(points, np.float64), time, *documents, reached)
+        self._post(batch, report, at, len(batch.word))
         return reached
+
+    def post_shown(self, keywords: Keywords, points: Floats, now: int, report: Report) -> Ints32:
+        """As `post_batch`, with the keywords of each post. What it returns is valid until the next call."""
+        one, words = self.subscription_index.one, keywords.words()
+        plain = len(points) == len(self.parts) == 1 and len(keywords.weight) == len(words) <= win.OnePost.WORDS and keywords.in_order()
+        if one is None or not plain:
+            return self.post_batch(self.documents_of(keywords), points, now, report)
+        self.now = max(self.now, now)
+        ((x, y),) = points.tolist()
+        batch = one.fill(x, y, self.now, self.words.take(words), keywords.weights().tolist())
+        self._post(batch, report, 0, len(words))
+        return batch.reached
 
     def epoch_steps(self, reached: Ints32, report: Report, at: int = 0) -> Generator[None, None, None]:
         """Begin an epoch in pieces of some milliseconds, right after what `post_batch` returned. Nothing else may
@@ -530,12 +543,12 @@ class FeedIndex:
             yield
         background.result  # noqa: B018 -- raises what the work raised
 
-    def _post(self, batch: win.Batch, report: Report, at: int) -> None:
-        """Publish a batch, within which no epoch begins."""
-        longest = len(batch.word)
+    def _post(self, batch: win.Batch, report: Report, at: int, words: int) -> None:
+        """Publish a batch of posts with so many words together, within which no epoch begins."""
+        longest = words
         if longest > len(self.scratch.word):
             longest = int(run_lengths(batch.end).max(initial=0))
-        self._reserve(len(batch.end), len(batch.word), longest)
+        self._reserve(len(batch.end), words, longest)
         if len(self.parts) == 1:
             self._post_to(self.parts[0], self.window, batch, report, at)
             return

@@ -154,7 +154,7 @@ class PostPlan(SteppedPlan):
         engine.live.step()
         number = engine.posts_kept.next - lo
         step = Newest(number, self.first_seq, c.at, c.ids, c.keywords, c.points, c.payload).part(lo, hi)
-        reached = index.post_batch(index.documents_of(step.keywords), step.points, c.at, report)
+        reached = index.post_shown(step.keywords, step.points, c.at, report)
         self._newest, self._executed = step, hi
         if not index.due:
             return reached, report.end()
