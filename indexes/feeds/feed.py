@@ -255,20 +255,23 @@ class FeedIndex:
         n = len(documents)
         reached = np.zeros(n, np.int32)
         time = np.array([self.now] * n, np.int64)
-        batch = win.Batch(np.ascontiguousarray(points, np.float64), time, *documents, reached)
-        self._post(batch, report, at, len(batch.word))
+        self._post(win.Batch(np.ascontiguousarray(points, np.float64), time, *documents, reached), report, at)
         return reached
 
     def post_shown(self, keywords: Keywords, points: Floats, now: int, report: Report) -> Ints32:
         """As `post_batch`, with the keywords of each post. What it returns is valid until the next call."""
         one, words = self.subscription_index.one, keywords.words()
-        plain = len(points) == len(self.parts) == 1 and len(keywords.weight) == len(words) <= win.OnePost.WORDS and keywords.in_order()
-        if one is None or not plain:
+        if (
+            one is None
+            or not len(points) == len(self.parts) == 1
+            or not len(keywords.weight) == len(words) <= one.WORDS
+            or not keywords.in_order()
+        ):
             return self.post_batch(self.documents_of(keywords), points, now, report)
         self.now = max(self.now, now)
         ((x, y),) = points.tolist()
         batch = one.fill(x, y, self.now, self.words.take(words), keywords.weights().tolist())
-        self._post(batch, report, 0, len(words))
+        self._post(batch, report, 0)
         return batch.reached
 
     def epoch_steps(self, reached: Ints32, report: Report, at: int = 0) -> Generator[None, None, None]:
@@ -543,9 +546,9 @@ class FeedIndex:
             yield
         background.result  # noqa: B018 -- raises what the work raised
 
-    def _post(self, batch: win.Batch, report: Report, at: int, words: int) -> None:
-        """Publish a batch of posts with so many words together, within which no epoch begins."""
-        longest = words
+    def _post(self, batch: win.Batch, report: Report, at: int) -> None:
+        """Publish a batch of one post at least, within which no epoch begins."""
+        longest = words = int(batch.end[-1])
         if longest > len(self.scratch.word):
             longest = int(run_lengths(batch.end).max(initial=0))
         self._reserve(len(batch.end), words, longest)

@@ -67,7 +67,7 @@ class OnePost:
     def fill(self, x: float, y: float, time: int, word: Sequence[int], weight: Sequence[float]) -> Batch:
         """The batch of this post, valid until the next one: its words by number, and their weights."""
         n = len(word)
-        self._formats[n].pack_into(self._memory, 0, x, y, time, n, *weight, *word)
+        self._formats[n].pack_into(self._memory.data, 0, x, y, time, n, *weight, *word)
         return self.batch
 
 
