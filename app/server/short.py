@@ -44,7 +44,8 @@ _UNUSED = _Unused()
 
 
 class Short(CheckedOnce):
-    """A short request on a connection, see `app.api.together.kind.ShortRequest`; `body` is as it came.
+    """A short request on a connection, see `app.api.together.kind.ShortRequest`; `body` is as it came, and so is `line`
+    before its headers, where these were not parsed.
 
     The other attributes are those by which uvicorn's protocol looks at a request under way.
     """
@@ -60,6 +61,7 @@ class Short(CheckedOnce):
         "id",
         "keep_alive",
         "key",
+        "line",
         "message_event",
         "more_body",
         "name",
@@ -76,16 +78,19 @@ class Short(CheckedOnce):
     caller: Caller | None = None
     turns: Turns | None = None
 
-    def __init__(self, protocol: HttpToolsProtocol, target: Target, head: Head, usual: Callable[[Short], None]) -> None:
+    def __init__(
+        self, protocol: HttpToolsProtocol, verb: Verb, name: str, id: str, query: str, head: Head,
+        usual: Callable[[Short], None],
+    ) -> None:  # fmt: skip
         self.began, self._usual, self._checked = perf_counter(), usual, None
-        self.protocol = protocol
-        self.url, self.verb, self.name, self.id, self.query = target
+        self.protocol, self.verb = protocol, verb
+        self.name, self.id, self.query, self.url = name, id, query, protocol.url
         self.head = head
         _, self.host, self.authorization, key, _, _ = head
         self.key = key.decode("latin-1") if key else ""
         self.sampling: Sampling | None = None
         self.trace: RequestTrace | None = None
-        self.body = b""
+        self.body = self.line = b""
         self.keep_alive, self.more_body = True, True
         self.response_started = self.response_complete = self.disconnected = False
         self.message_event = _UNUSED
@@ -179,18 +184,13 @@ class Head(NamedTuple):
     has_json: bool
 
 
-class Target(NamedTuple):
-    """What the line before a head asks for: requests of `verb` about a resource, and what their path and query say."""
-
-    url: bytes
-    verb: Verb
-    name: str
-    id: str
-    query: str
-
-
-def target_of(lane: Lane, method: bytes, url: bytes) -> Target | None:
-    """What a method and a target ask for, if requests for it may be short."""
+def short_request(
+    protocol: HttpToolsProtocol, lane: Lane, method: bytes, head: Head | None, usual: Callable[[Short], None]
+) -> Short | None:
+    """The request whose head was just read, if it is short by its head: a plain one, with a small body of JSON where
+    its verb has one, and none elsewhere. `head` is what its headers say, where that is known.
+    """
+    url = protocol.url
     path, _, query = url.partition(b"?")
     parts = path.split(b"/")
     if not 5 <= len(parts) <= 6 or b"%" in path or b"#" in url or not path.isascii():
@@ -198,23 +198,16 @@ def target_of(lane: Lane, method: bytes, url: bytes) -> Target | None:
     verb = lane.verb(method, parts)
     if verb is None or parts[0] or parts[1] != b"v1":
         return None
-    id = parts[5].decode("ascii") if len(parts) > 5 else ""
-    return Target(url, verb, parts[3].decode("ascii"), id, query.decode("latin-1"))
-
-
-def short_request(
-    protocol: HttpToolsProtocol, lane: Lane, method: bytes, usual: Callable[[Short], None]
-) -> Short | None:
-    """The request whose head was just read, if it is short by its head: a plain one, with a small body of JSON where
-    its verb has one, and none elsewhere.
-    """
-    target = target_of(lane, method, protocol.url)
-    head = None if target is None else _plain_head(protocol.headers)
-    if target is None or head is None:
+    if head is None:
+        head = _plain_head(protocol.headers)
+        if head is None:
+            return None
+    if head.length > lane.largest or not head.has_json if verb.has_body else head.length:
         return None
-    if head.length > lane.largest or not head.has_json if target.verb.has_body else head.length:
-        return None
-    return Short(protocol, target, head, usual)
+    return Short(
+        protocol, verb, parts[3].decode("ascii"), parts[5].decode("ascii") if len(parts) > 5 else "",
+        query.decode("latin-1"), head, usual,
+    )  # fmt: skip
 
 
 def _plain_head(headers: list[tuple[bytes, bytes]]) -> Head | None:

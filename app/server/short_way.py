@@ -12,7 +12,7 @@ from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 from app.api.accounting import SAMPLING
 from app.api.together.lane import Lane
 from app.server.http import HttpProtocol
-from app.server.short import Head, Short, Target, short_request, target_of
+from app.server.short import Head, Short, short_request
 
 LONGEST = 1 << 10
 """Bytes of headers that are kept to be compared with the next ones, and of the line before them."""
@@ -35,13 +35,11 @@ class ServiceProtocol(HttpProtocol):
     as cold as all else between two commits, and were a tenth of what the service does for a write.
     """
 
-    __slots__ = ("_asked", "_between", "_known", "_lane")
+    __slots__ = ("_between", "_known", "_lane")
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         self._lane: Lane | None = getattr(getattr(self.app, "state", None), "lane", None)
         self._known: KnownHead | None = None
-        self._asked: tuple[bytes, Target | None] = b"", None
-        """The line before the last head that was not parsed, and what it asks for: of posts it is the same again."""
         self._between = True
         """Whether the parser has seen the end of a message, and nothing of the next one."""
         super().connection_made(transport)
@@ -62,29 +60,30 @@ class ServiceProtocol(HttpProtocol):
         at = line + len(before)
         end = data.find(b"\r", at, at + 6)
         lane, length = self._lane, data[at:end]
-        if line < 0 or end < 0 or not data.startswith(behind, end) or not length.isdigit():
+        if line < 1 or end < 0 or not data.startswith(behind, end) or not length.isdigit():
             return False
-        body, target = data[end + len(behind) :], self._target_of(data[:line])
-        if target is None or lane is None or not len(body) == int(length) <= lane.largest:
+        body, asked, last = data[end + len(behind) :], data[:line], self.cycle
+        if lane is None or not len(body) == int(length) <= lane.largest:
             return False
-        if not (head.has_json if target.verb.has_body else not body):
+        self.headers = head.headers
+        short: Short | None
+        if isinstance(last, Short) and last.line == asked:
+            # What is posted to one resource asks for the same over and over.
+            self.url = last.url
+            short = Short(self, last.verb, last.name, last.id, last.query, head, self.take_usual_way)
+        else:
+            found = _LINE.fullmatch(asked)
+            if found is None:
+                return False
+            method, self.url = found.groups()
+            short = short_request(self, lane, method, head, self.take_usual_way)
+        if short is None or (body and not short.verb.has_body):
             return False
-        self.url, self.headers = target.url, head.headers
-        short = Short(self, target, head, self.take_usual_way)
-        short.body, short.more_body = body, False
+        short.body, short.line, short.more_body = body, asked, False
         self._idle_since, self.cycle = None, short
         if not lane.take(short):
             self.take_usual_way(short)
         return True
-
-    def _target_of(self, line: bytes) -> Target | None:
-        """What the line before a head asks for."""
-        if line != self._asked[0]:
-            found = _LINE.fullmatch(line)
-            if found is None or self._lane is None:
-                return None
-            self._asked = line, target_of(self._lane, *found.groups())
-        return self._asked[1]
 
     def on_message_begin(self) -> None:
         self._between = False
@@ -105,7 +104,7 @@ class ServiceProtocol(HttpProtocol):
         if self._lane is not None and (cycle is None or (cycle.response_complete and not self.pipeline)):
             short = None
             if self.parser.get_http_version() == "1.1":
-                short = short_request(self, self._lane, self.parser.get_method(), self.take_usual_way)
+                short = short_request(self, self._lane, self.parser.get_method(), None, self.take_usual_way)
             if short is not None:
                 self._head_came()
                 self.cycle = short
