@@ -44,7 +44,8 @@ _UNUSED = _Unused()
 
 
 class Short(CheckedOnce):
-    """A short request on a connection, see `app.api.together.kind.ShortRequest`; `body` is as it came.
+    """A short request on a connection, see `app.api.together.kind.ShortRequest`; `body` is as it came, and so is `line`
+    before its headers, where these were not parsed.
 
     The other attributes are those by which uvicorn's protocol looks at a request under way.
     """
@@ -60,6 +61,7 @@ class Short(CheckedOnce):
         "id",
         "keep_alive",
         "key",
+        "line",
         "message_event",
         "more_body",
         "name",
@@ -88,7 +90,7 @@ class Short(CheckedOnce):
         self.key = key.decode("latin-1") if key else ""
         self.sampling: Sampling | None = None
         self.trace: RequestTrace | None = None
-        self.body = b""
+        self.body = self.line = b""
         self.keep_alive, self.more_body = True, True
         self.response_started = self.response_complete = self.disconnected = False
         self.message_event = _UNUSED

@@ -60,17 +60,26 @@ class ServiceProtocol(HttpProtocol):
         at = line + len(before)
         end = data.find(b"\r", at, at + 6)
         lane, length = self._lane, data[at:end]
-        if line < 0 or end < 0 or not data.startswith(behind, end) or not length.isdigit():
+        if line < 1 or end < 0 or not data.startswith(behind, end) or not length.isdigit():
             return False
-        body, found = data[end + len(behind) :], _LINE.fullmatch(data, 0, line)
-        if found is None or lane is None or not len(body) == int(length) <= lane.largest:
+        body, asked, last = data[end + len(behind) :], data[:line], self.cycle
+        if lane is None or not len(body) == int(length) <= lane.largest:
             return False
-        method, self.url = found.groups()
         self.headers = head.headers
-        short = short_request(self, lane, method, head, self.take_usual_way)
+        short: Short | None
+        if isinstance(last, Short) and last.line == asked:
+            # What is posted to one resource asks for the same over and over.
+            self.url = last.url
+            short = Short(self, last.verb, last.name, last.id, last.query, head, self.take_usual_way)
+        else:
+            found = _LINE.fullmatch(asked)
+            if found is None:
+                return False
+            method, self.url = found.groups()
+            short = short_request(self, lane, method, head, self.take_usual_way)
         if short is None or (body and not short.verb.has_body):
             return False
-        short.body, short.more_body = body, False
+        short.body, short.line, short.more_body = body, asked, False
         self._idle_since, self.cycle = None, short
         if not lane.take(short):
             self.take_usual_way(short)

@@ -255,6 +255,22 @@ class FeedIndex:
         self._post(win.Batch(np.ascontiguousarray(points, np.float64), time, *documents, reached), report, at)
         return reached
 
+    def post_shown(self, keywords: Keywords, points: Floats, now: int, report: Report) -> Ints32:
+        """As `post_batch`, with the keywords of each post. What it returns is valid until the next call."""
+        one, words = self.subscription_index.one, keywords.words()
+        if (
+            one is None
+            or not len(points) == len(self.parts) == 1
+            or not len(keywords.weight) == len(words) <= one.WORDS
+            or not keywords.in_order()
+        ):
+            return self.post_batch(self.documents_of(keywords), points, now, report)
+        self.now = max(self.now, now)
+        ((x, y),) = points.tolist()
+        batch = one.fill(x, y, self.now, self.words.take(words), keywords.weights().tolist())
+        self._post(batch, report, 0)
+        return batch.reached
+
     def epoch_steps(self, reached: Ints32, report: Report, at: int = 0) -> Generator[None, None, None]:
         """Begin an epoch in pieces of some milliseconds, right after what `post_batch` returned. Nothing else may
         change between them; lists are those after all of it."""
@@ -511,11 +527,11 @@ class FeedIndex:
             self.parts = divided(self.parts, middle)
 
     def _post(self, batch: win.Batch, report: Report, at: int) -> None:
-        """Publish a batch, within which no epoch begins."""
-        longest = len(batch.word)
+        """Publish a batch of one post at least, within which no epoch begins."""
+        longest = words = int(batch.end[-1])
         if longest > len(self.scratch.word):
             longest = int(run_lengths(batch.end).max(initial=0))
-        self._reserve(len(batch.end), len(batch.word), longest)
+        self._reserve(len(batch.end), words, longest)
         if len(self.parts) == 1:
             self._post_to(self.parts[0], self.window, batch, report, at)
             return

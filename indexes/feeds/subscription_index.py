@@ -27,7 +27,7 @@ from indexes.feeds.kernels.postings import (
 from indexes.feeds.kernels.scratch import ALL_CELLS, SEEN, Reads
 from indexes.feeds.kernels.step import StepState
 from indexes.feeds.kernels.subscriptions import ALPHA, ROW, TERM, THETA, Subscribers, Table, X, Y, terms_of
-from indexes.feeds.kernels.window import Batch
+from indexes.feeds.kernels.window import Batch, OnePost
 
 CAPACITY = 8_000
 """Subscriptions of a cell."""
@@ -44,9 +44,10 @@ class SubscriptionIndex:
     it, and finds nothing.
 
     `middle` is the cell before which half of the subscriptions lie, which parts of them can be served by in two
-    threads; None if they cannot."""
+    threads; None if they cannot. The batch of `one`, if there is one, is published faster than others."""
 
     middle: int | None = None
+    one: OnePost | None = None
 
     def build(self, table: Table, order: Ints, tree: Cells | None = None) -> None:
         """Index all subscriptions, for words in this order, rarer ones first, in the cells of a tree or in new ones."""
@@ -95,6 +96,7 @@ class OrderedIndex(SubscriptionIndex):
         self.cells, _ = build_cells(np.empty((0, 2)), capacity)
         self.arrays = empty_postings()
         self._keeper = Keeper(KeptPostings, PARTS)
+        self.one: OnePost = OnePost()
 
     def build(self, table: Table, order: Ints, tree: Cells | None = None) -> None:
         """O(n log n) for n postings."""
@@ -183,7 +185,10 @@ class OrderedIndex(SubscriptionIndex):
         return Reads(len(self.cells.box) // 4, int(self.arrays.size[DIRECTORY_END]), SEEN + 2 * LANES)
 
     def post(self, state: StepState, batch: Batch, window_posts: int, most_entries: int) -> int:
-        kept = self._keeper.kept((self.arrays, self.cells, *state), lambda: (self.arrays, self.cells, state))
+        postings, cells, one = self.arrays, self.cells, self.one.batch
+        kept = self._keeper.kept((postings, cells, *state), lambda: (postings, cells, state, one))
+        if batch is one:
+            return kernels.post_one(kept, window_posts, most_entries)
         return kernels.post_kept(kept, batch, window_posts, most_entries)
 
     def find(self, state: StepState, first: int, end: int) -> int:

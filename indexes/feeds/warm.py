@@ -6,9 +6,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from indexes.feeds.config import FeedConfig
-from indexes.feeds.feed import FeedIndex, Remembered
+from indexes.feeds.config import FeedConfig, Keywords
+from indexes.feeds.feed import FeedIndex, Remembered, run_all
 from indexes.feeds.kernels.cells import build_cells
+from indexes.feeds.report import Report
 from indexes.feeds.tokens import bag_of
 
 
@@ -28,6 +29,10 @@ def exercise(feed: FeedIndex) -> None:
     feed.follow(int(slots[0]))
     for first in range(0, 80, 40):
         feed.post(feed.documents(bags[first : first + 40]), points[first : first + 40], first + 1)
+    report = Report()
+    reached = feed.post_shown(Keywords.of(bags[:1]), points[:1], 1, report)
+    if feed.due:
+        run_all(feed.epoch_steps(reached, report))
     feed.subscribe(feed.documents(bags[:1]), points[:1], np.array([1]), np.array([0.0]))
     feed.change(slots[:1], feed.documents(bags[1:2]), points[1:2], np.array([1]), np.array([1.0]))
     feed.remove(slots[1:2])

@@ -85,13 +85,15 @@ class Vocabulary:
         return Documents(end, self._numbers_of(words), keywords.weights())
 
     def _numbers_of(self, words: list[str]) -> Ints32:
+        return np.array(self.take(words), np.int32)
+
+    def take(self, words: list[str]) -> list[int]:
         """The numbers of words; new ones get some."""
         numbers = self._number
         try:
-            found = list(map(numbers.__getitem__, words))
+            return list(map(numbers.__getitem__, words))
         except KeyError:
-            found = [numbers[word] if word in numbers else self._take(word) for word in words]
-        return np.array(found, np.int32)
+            return [numbers[word] if word in numbers else self._take(word) for word in words]
 
     def forget(self, used: Bools) -> None:
         """Free the numbers of words that are not `used` (by number). O(numbers)."""

@@ -175,6 +175,12 @@ class Objects:
 
     def views_of(self, keys: list[str], slots: Ints | Ints32, points: Floats, statics: Floats) -> list[ObjectView]:
         """Objects by their ids and slots, with what the index has in these."""
+        if len(keys) == 1:
+            # Calls of numpy for one object take several times as long as it, the more so where all has left the caches.
+            (slot,), ((x, y),), (row,) = slots.tolist(), points.tolist(), statics.tolist()
+            values = [value * sign + 0.0 for value, sign in zip(row, self.signs.tolist(), strict=True)]
+            age = int(self.index.view.created[slot])
+            return [ObjectView(keys[0], (x, y), values, age, self.payloads.get(slot))]
         created, payload = self.index.view.created[slots].tolist(), self.payloads.get
         rows = zip(keys, slots.tolist(), points.tolist(), self.shown(statics).tolist(), created, strict=True)
         return [ObjectView(key, (x, y), values, age, payload(slot)) for key, slot, (x, y), values, age in rows]

@@ -163,6 +163,7 @@ def conversations(draw: st.DrawFn) -> list[bytes]:
 @example([put(), b"\r\n", put(), put()], False)
 @example([put(), b"GET /x HTTP/1.1\r\nhost: h\r\n\r\n", put(), put()], True)
 @example([put().replace(b"\r\n\r\n", b"\r\n%b: aaa\r\n\r\n" % name) for name in (b"accept", b"origin")], False)
+@example([put(), put()[put().index(b" HTTP/1.1") :], put()], False)
 @example([put(), put(b"\x01"), put()], False)
 @example([put(), put(b"o\r"), put()], False)
 @example([put(), put(body=b"a" * (LARGEST + 1)), put()], False)

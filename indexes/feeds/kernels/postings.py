@@ -91,7 +91,7 @@ from indexes.feeds.kernels.subscriptions import (
     Y,
     prefetch_terms,
 )
-from indexes.feeds.kernels.window import NEXT, Batch, Window
+from indexes.feeds.kernels.window import NEXT, Batch, OnePost, Window
 
 LEVELS = (0.1, 0.15, 0.2, 0.26, 0.34, 0.45, 0.6, 1.0)
 """Lengths t for which there are lists; none is longer than the last, up to rounding."""
@@ -145,12 +145,12 @@ def empty_postings() -> Postings:
 
 
 class KeptPostings(NamedTuple):
-    """The postings, the cells and the state of a step, as kernels keep them."""
+    """The postings, the cells, the state of a step and the batch of one post, as kernels keep them."""
 
     words: Words
 
 
-declare(KeptPostings, lambda: (empty_postings(), build_cells(np.empty((0, 2)), 1)[0], empty_state()))
+declare(KeptPostings, lambda: (empty_postings(), build_cells(np.empty((0, 2)), 1)[0], empty_state(), OnePost().batch))
 
 
 @inlined
@@ -456,7 +456,14 @@ def move_all(postings: Postings, table: Subscribers, slots: Ints, old: Floats) -
 @kernel
 def post_kept(kept: Any, batch: Batch, window_posts: int, most_entries: int) -> int:
     """As `post_ordered`, with what is kept."""
-    postings, cells, state = unpacked(kept)
+    postings, cells, state, _ = unpacked(kept)
+    return post_ordered(postings, cells, state, batch, window_posts, most_entries)
+
+
+@kernel
+def post_one(kept: Any, window_posts: int, most_entries: int) -> int:
+    """As `post_ordered`, with the batch of one post that is kept too."""
+    postings, cells, state, batch = unpacked(kept)
     return post_ordered(postings, cells, state, batch, window_posts, most_entries)
 
 

@@ -150,11 +150,13 @@ class PostPlan(SteppedPlan):
         """Publish as many posts as fit, up to the next epoch; None if that begins, and goes on."""
         engine, c, lo = self.engine, self.command, self._executed
         index, report = engine.index, Report()
-        hi = lo + engine.post_cost.fit(budget, min(PIECE, self.count - lo, index.before_epoch(c.at)))
+        hi = self.count
+        if hi - lo > 1:
+            hi = lo + engine.post_cost.fit(budget, min(PIECE, hi - lo, index.before_epoch(c.at)))
         engine.live.step()
         number = engine.posts_kept.next - lo
         step = Newest(number, self.first_seq, c.at, c.ids, c.keywords, c.points, c.payload).part(lo, hi)
-        reached = index.post_batch(index.documents_of(step.keywords), step.points, c.at, report)
+        reached = index.post_shown(step.keywords, step.points, c.at, report)
         self._newest, self._executed = step, hi
         if not index.due:
             return reached, report.end()

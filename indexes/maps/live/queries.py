@@ -233,7 +233,7 @@ class LiveQueries:
             self._room = StepRoom.of(2 * len(slots), self.index.d)
         self.index.reserve_changes(len(slots))
         self._reserve_pairs()
-        count, pairs, found = step(self._kept(), slots, signs, points, statics, self._room)
+        count, pairs, found = step(self._kept(), slots, signs, points, statics)
         which = self._room.changed[:count]
         some = slots if count == len(slots) else slots[which]
         if found == ALL and not pairs:
@@ -255,7 +255,7 @@ class LiveQueries:
             (
                 self.metric, self.index.view, self.holders.cells, self._pairs,
                 tops.index.view, tops.bounds, tops.scores.arrays, tops.lower, tops.upper, tops.stack,
-                skylines.index.view, skylines.members, skylines.stack,
+                skylines.index.view, skylines.members, skylines.stack, self._room,
             )
         )  # fmt: skip
 

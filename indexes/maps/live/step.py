@@ -53,20 +53,20 @@ def _example() -> tuple[Any, ...]:
     view, floats, ints = empty_view(), np.zeros(0), np.zeros(0, np.int64)
     members, bounds = Members(floats, floats, ints, ints, floats, floats), Bounds(floats, floats, floats, floats, ints)
     tops = view, bounds, ScoreTable().arrays, floats, floats, ints
-    return 0, view, Holders().cells, Pairs(ints, ints), *tops, view, members, ints
+    return 0, view, Holders().cells, Pairs(ints, ints), *tops, view, members, ints, StepRoom.of(1, 1)
 
 
 declare(KeptLive, _example)
 
 
 @float_kernel
-def step(
-    kept: Any, slots: Ints32, signs: Floats, points: Floats, statics: Floats, room: StepRoom
-) -> tuple[int, int, int]:
+def step(kept: Any, slots: Ints32, signs: Floats, points: Floats, statics: Floats) -> tuple[int, int, int]:
     """Change objects as `change_objects`, and find the pairs of a change and a query that it may touch. Returns how
     many objects have changed, how many pairs there are, and whether these are ALL: not so where a static value is
     beyond those that were allowed for, or there was no room."""
-    metric, view, cells, pairs, tops, bounds, table, lower, upper, top_stack, skylines, members, stack = unpacked(kept)
+    metric, view, cells, pairs, tops, bounds, table, lower, upper, top_stack, skylines, members, stack, room = unpacked(
+        kept
+    )
     n = change_objects(view, slots, signs, points, statics, room.changed)
     d = statics.shape[1]
     complete = True

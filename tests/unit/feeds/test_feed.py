@@ -12,9 +12,10 @@ from indexes.core.steps import run_all
 from indexes.feeds.config import FeedConfig
 from indexes.feeds.feed import FeedIndex
 from indexes.feeds.kernels.subscriptions import ROW, THETA
+from indexes.feeds.kernels.window import OnePost
 from indexes.feeds.theta import BUFFERS
 from indexes.feeds.words import Documents
-from tests.unit.feeds.worlds import BOUNDS, INDEXES, World
+from tests.unit.feeds.worlds import BOUNDS, INDEXES, World, post_alone
 
 seeds = st.integers(0, 2**32 - 1)
 
@@ -196,6 +197,24 @@ def test_numbers_of_forgotten_words_are_used_again() -> None:
     assert feed.list(slot)[0].tolist() == [59, 58]
 
 
+@pytest.mark.parametrize("words", [0, 1, OnePost.WORDS, OnePost.WORDS + 1, 3 * OnePost.WORDS])
+def test_a_post_of_any_length_alone_is_one_of_many(words: int) -> None:
+    bags = [{f"w{i:03}": 1.0 + i % 7 for i in range(first, words + first)} for first in (0, 0, 2)]
+    place, feeds = np.ones((1, 2)), [FeedIndex(FeedConfig(BOUNDS, posts=2)) for _ in range(2)]
+    for feed in feeds:
+        feed.subscribe(feed.documents([{"w001": 1.0, "w002": 2.0}]), place, np.array([2]), np.array([0.5]))
+    alone, many = feeds
+    for i, bag in enumerate(bags):
+        # In any order, as the keywords of a post may come.
+        shown = bag if i else dict(reversed(bag.items()))
+        reached = post_alone(alone, shown, (1.0, 1.0)).reached.tolist()
+        assert reached == many.post(many.documents([bag]), place).reached.tolist()
+    for feed in feeds:
+        feed.check()
+    (posts, scores), (same, equal) = alone.list(0), many.list(0)
+    assert posts.tolist() == same.tolist() and scores.tolist() == equal.tolist()
+
+
 class FeedMachine(RuleBasedStateMachine):
     """Whatever happens in whatever order."""
 
@@ -206,6 +225,11 @@ class FeedMachine(RuleBasedStateMachine):
     @rule(n=st.integers(1, 70))
     def post(self, n: int) -> None:
         self.world.post(n)
+
+    @rule(times=st.integers(1, 8))
+    def post_one_by_one(self, times: int) -> None:
+        for _ in range(times):
+            self.world.post(1)
 
     @rule(n=st.integers(1, 8))
     def subscribe(self, n: int) -> None:

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 
 from bench.baselines.compared_feeds import COMPARED
-from indexes.feeds.config import FeedConfig
-from indexes.feeds.feed import FeedIndex
+from indexes.feeds.config import FeedConfig, Keywords, Point, Shown
+from indexes.feeds.feed import FeedIndex, Posted, run_all
 from indexes.feeds.kernels.subscriptions import ENTRY, POSTS, ROW, THETA
-from indexes.feeds.report import ChangedLists
+from indexes.feeds.kernels.window import NEXT
+from indexes.feeds.report import ChangedLists, Report
 from indexes.feeds.subscription_index import OrderedIndex, SubscriptionIndex
 from tests.oracles.feeds import Ask, FeedOracle
 
@@ -21,6 +22,15 @@ COMMON = [f"w{i}" for i in range(12)]
 RARE = [f"rare{i}" for i in range(200)]
 
 INDEXES: dict[str, Callable[[], SubscriptionIndex]] = {"ordered": OrderedIndex, **COMPARED}
+
+
+def post_alone(feed: FeedIndex, keywords: Shown, place: Point, now: int = 0) -> Posted:
+    """Post as the plan of a post that comes alone does."""
+    report = Report()
+    reached = feed.post_shown(Keywords.of([keywords]), np.array([place]), now, report)
+    if feed.due:
+        run_all(feed.epoch_steps(reached, report))
+    return Posted(int(feed.window.size[NEXT]) - 1, reached, report.end())
 
 
 class World:
@@ -93,7 +103,11 @@ class World:
             else:
                 bags.append(self.bag(7))
                 places.append(self.place())
-        posted = self.feed.post(self.feed.documents(bags), np.array(places), self.now)
+        if n == 1:
+            shown = list(bags[0]) if set(bags[0].values()) == {1.0} else bags[0]
+            posted = post_alone(self.feed, shown, places[0], self.now)
+        else:
+            posted = self.feed.post(self.feed.documents(bags), np.array(places), self.now)
         lists = [self.before]
         for i, (bag, place) in enumerate(zip(bags, places, strict=True)):
             assert posted.reached[i] == self.oracle.post(bag, place, self.now)

@@ -49,7 +49,7 @@ class Words:
     def read(self, start: int, items: Sequence[Any]) -> Keywords:
         """Those of validated elements, the first of which is element `start`; None is one that is known to be
         bad."""
-        plain = _plain(items)
+        plain = plain_keywords(items)
         if plain is not None and not plain.faults(not self._needed):
             return plain
         shown = [_NONE if item is None else self._one(at, item) for at, item in enumerate(items, start)]
@@ -143,7 +143,7 @@ class Words:
         self._errors.append(ElementError(at, field, reason))
 
 
-def _plain(items: Sequence[Any]) -> Keywords | None:
+def plain_keywords(items: Sequence[Any]) -> Keywords | None:
     """The keywords of elements that all have them as lists or with weights, casefolded; None if one has not, or if a
     weight is no number. Where they are sound they say so; what is wrong is left to `Keywords.faults`."""
     words: list[str] = []

@@ -15,7 +15,7 @@ from app.api.bodies import BodyFormat
 from app.api.bulk import Columns, Elements, Place, Read
 from app.api.element_errors import ElementError, ElementErrors
 from app.api.feeds.models import MOST_TEXT, FeedValidators
-from app.api.feeds.parsing.keywords import Words
+from app.api.feeds.parsing.keywords import Words, plain_keywords
 from app.api.ids import named_all
 from app.api.models import OnErrorQuery
 from app.api.payloads import Payloads
@@ -55,6 +55,9 @@ class PostReader:
 
     def read_items(self, items: list[Any]) -> Read[Post]:
         """The posts of bodies that are validated already, one of each; those that are wrong are skipped."""
+        plain = _plain_posts(items)
+        if plain is not None:
+            return Read(plain, True, _PLACE, None, ElementErrors())
         columns = _Columns()
         self._add_items(columns, Words(self._stop_words, columns.errors, needed=False), items)
         command, indexes = columns.command(True)
@@ -119,6 +122,16 @@ class _Columns(Columns):
         points = self._points[0] if len(self._points) == 1 else np.concatenate(self._points)
         ids, keywords = named_all(self._names, "p"), Keywords.joined(self._keywords)
         return self.kept(Post(ids, keywords, points, at, self.payload, skip))
+
+
+def _plain_posts(items: list[Any]) -> Post | None:
+    """The posts of validated elements without payloads and with sound keywords, in which nothing else can be wrong;
+    otherwise None."""
+    keywords = plain_keywords(items)
+    if keywords is None or not keywords.sound or any("payload" in item for item in items):
+        return None
+    ids, points = [item.get("id") for item in items], np.array([item["location"] for item in items], np.float64)
+    return Post(named_all(ids, "p"), keywords, points, now(), skip=True, apart=True)
 
 
 def texts_of(batch: pa.RecordBatch, start: int, wrong: ElementErrors) -> pa.StringArray | None:
