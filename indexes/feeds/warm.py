@@ -6,8 +6,9 @@ from collections.abc import Callable
 
 import numpy as np
 
+from indexes.core.steps import run_all
 from indexes.feeds.config import FeedConfig, Keywords
-from indexes.feeds.feed import FeedIndex, Remembered, run_all
+from indexes.feeds.feed import FeedIndex, Remembered
 from indexes.feeds.kernels.cells import build_cells
 from indexes.feeds.report import Report
 from indexes.feeds.tokens import bag_of
