@@ -44,5 +44,5 @@ def fill_lanes(into: Any, at: int, value: float) -> None:
     into[at : at + LANES] = value
 
 
-replace(copy_lanes, lambda into, at, source, base: _lanes_copied(into, at, source, base))
-replace(fill_lanes, lambda into, at, value: _lanes_filled(into, at, value))
+replace(copy_lanes, _lanes_copied)
+replace(fill_lanes, _lanes_filled)

@@ -99,4 +99,4 @@ def lanes_near(row: Any, key: Any, rest: Any, at: int, x: float, y: float, diago
     return near
 
 
-replace(lanes_near, lambda row, key, rest, at, x, y, diagonal: _lanes_near(row, key, rest, at, x, y, diagonal))
+replace(lanes_near, _lanes_near)
