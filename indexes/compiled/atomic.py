@@ -31,4 +31,4 @@ def fetch_add(a: Any, amount: int) -> int:
     return before
 
 
-replace(fetch_add, lambda a, amount: _fetch_add(a, amount))
+replace(fetch_add, _fetch_add)

@@ -84,6 +84,6 @@ def pack_lanes(into: Any, at: int, source: Any, base: int, mask: int) -> int:
     return len(chosen)
 
 
-replace(pack_lanes, lambda into, at, source, base, mask: _lanes_packed(into, at, source, base, mask))
-replace(copy_lanes, lambda into, at, source, base: _lanes_copied(into, at, source, base))
-replace(fill_lanes, lambda into, at, value: _lanes_filled(into, at, value))
+replace(pack_lanes, _lanes_packed)
+replace(copy_lanes, _lanes_copied)
+replace(fill_lanes, _lanes_filled)

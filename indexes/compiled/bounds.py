@@ -171,12 +171,7 @@ def _extend(builder: Any, kept: Any, order: str, numbers: Any, met: Any) -> None
 
 
 # Nine arguments, as of `points_bounds`.
-replace(
-    points_bounds,
-    lambda x, y, count, group, p, apart, groups, tile, box: _points_bounds(
-        x, y, count, group, p, apart, groups, tile, box
-    ),
-)
-replace(ends_below, lambda x, y, key, n, bound: _ends_below(x, y, key, n, bound))
-replace(count_from, lambda into, column, n, values, begin, end: _count_from(into, column, n, values, begin, end))
-replace(count_upto, lambda into, column, n, values, begin, end: _count_upto(into, column, n, values, begin, end))
+replace(points_bounds, _points_bounds)
+replace(ends_below, _ends_below)
+replace(count_from, _count_from)
+replace(count_upto, _count_upto)

@@ -180,7 +180,7 @@ class KernelCache:
         path = self.path(args)
         began, lock = self._began.pop(path)
         try:
-            payload = result._reduce()
+            payload = result._replace(type_annotation="")._reduce()
             _write(path, pickle.dumps((*payload, result.library.calls), protocol=5))
         except OSError as error:
             log.warning("the compiled kernel %s cannot be kept: %s", self._name, error)

@@ -41,5 +41,5 @@ def above(value: float) -> float:
     return float(np.nextafter(value, np.inf))
 
 
-replace(below, lambda value: _below(value))
+replace(below, _below)
 replace(above, lambda value: -_below(-value))

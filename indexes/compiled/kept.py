@@ -109,8 +109,8 @@ def unpacked(kept: Any) -> Any:
     return _uncompiled[kept.words.ctypes.data]
 
 
-replace(keep, lambda kept, parts: _keep(kept, parts))
-replace(unpacked, lambda kept: _unpacked(kept))
+replace(keep, _keep)
+replace(unpacked, _unpacked)
 
 
 @kernel

@@ -100,8 +100,8 @@ def lanes_behind(n: int) -> int:
     return _signed(-1 << int(n))
 
 
-replace(overlapping, lambda lo, hi, base, a, b: _overlapping(lo, hi, base, a, b))
-replace(block_around, lambda a, base, part: _block_around(a, base, part))
+replace(overlapping, _overlapping)
+replace(block_around, _block_around)
 replace(first_lane, lambda mask: low_bit(mask))
 replace(without_first, lambda mask: mask & (mask - 1))
 replace(lane, lambda n: 1 << n)

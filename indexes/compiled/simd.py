@@ -15,6 +15,8 @@ from indexes.compiled.jit import allocating_kernel  # noqa: F401  (sets the cach
 
 from llvmlite import ir  # isort: skip
 from numba import types  # isort: skip
+from numba.core.typing.templates import infer_global, make_intrinsic_template  # isort: skip
+from numba.core.extending import _Intrinsic  # isort: skip
 from numba.extending import intrinsic, overload  # isort: skip
 
 
@@ -29,13 +31,21 @@ TOGETHER = 16 if targets.has("avx512f") or platform.machine() not in targets.X86
 more lanes than a vector has before it combines them, which takes longer than all else."""
 
 primitive: Any = intrinsic
-INLINED: dict[str, Any] = {"jit_options": {"nogil": True, "forceinline": True}, "strict": False}
+INLINED: dict[str, Any] = {
+    "jit_options": {"nogil": True, "forceinline": True, "no_cfunc_wrapper": True},
+    "strict": False,
+}
 """Options of an `overload` whose machine code becomes part of its caller's."""
 
 
 def replace(plain: Callable[..., Any], compiled: Callable[..., Any]) -> None:
-    """Let kernels that call `plain` run `compiled` instead, whose machine code becomes part of theirs."""
-    overload(plain, **INLINED)(lambda *kinds: compiled)
+    """Let kernels that call `plain` run `compiled` instead, whose machine code becomes part of theirs. A primitive with
+    the same arguments is written into each caller; a function is compiled for each kind of arguments."""
+    if isinstance(compiled, _Intrinsic):
+        template = make_intrinsic_template(plain, compiled._defn, plain.__name__)
+        infer_global(plain, types.Function(template))
+    else:
+        overload(plain, **INLINED)(lambda *kinds: compiled)
 
 
 # Instructions, for the primitives of this module and of others.
@@ -308,17 +318,17 @@ def bit_count(mask: int) -> int:
     return (int(mask) & (1 << 64) - 1).bit_count()
 
 
-replace(lanes_upto, lambda a, base, bound: _lanes_upto(a, base, bound))
-replace(lanes_from, lambda a, base, bound: _lanes_from(a, base, bound))
-replace(lanes_within, lambda a, base, least, most: _lanes_within(a, base, least, most))
-replace(lanes_reached, lambda w, e, s, n, base, a, b, c, d: _lanes_reached(w, e, s, n, base, a, b, c, d))
-replace(lanes_inside, lambda w, e, s, n, base, a, b, c, d: _lanes_inside(w, e, s, n, base, a, b, c, d))
-replace(lanes_beyond, lambda w, e, s, n, base, a, b, c, d: _lanes_beyond(w, e, s, n, base, a, b, c, d))
-replace(lanes_least, lambda a, base: _lanes_least(a, base))
-replace(lanes_min, lambda a, base, mask: _lanes_min(a, base, mask))
-replace(lanes_max, lambda a, base, mask: _lanes_max(a, base, mask))
+replace(lanes_upto, _lanes_upto)
+replace(lanes_from, _lanes_from)
+replace(lanes_within, _lanes_within)
+replace(lanes_reached, _lanes_reached)
+replace(lanes_inside, _lanes_inside)
+replace(lanes_beyond, _lanes_beyond)
+replace(lanes_least, _lanes_least)
+replace(lanes_min, _lanes_min)
+replace(lanes_max, _lanes_max)
 replace(prefetch_block, _touch_both_lines)
-replace(prefetch_line, lambda a, i: _touch(a, i))
-replace(low_bit, lambda mask: _bits_low(mask))
-replace(high_bit, lambda mask: _bits_high(mask))
-replace(bit_count, lambda mask: _bits_count(mask))
+replace(prefetch_line, _touch)
+replace(low_bit, _bits_low)
+replace(high_bit, _bits_high)
+replace(bit_count, _bits_count)

@@ -1,18 +1,23 @@
 """What makes numba's front end faster without changing what it does.
 
 For each operator of a kernel numba looks up every overload of that operator in a cache whose key holds the compiler's
-flags, and compares flags by making dictionaries of all their options, twice: a fifth of the time of compiling. To find
-the variables of an instruction it asks of each of its parts, most of which are names, whether it is one of six kinds of
-container: a tenth.
+flags, and compares flags by making dictionaries of all their options, twice: a fifth of the time of compiling. It tries
+them all again for each use of the operator: a twelfth. To find the variables of an instruction it asks of each of its
+parts, most of which are names, whether it is one of six kinds of container: a tenth. A function that is copied into its
+callers is translated anew for each call of it: a twentieth. Each acquisition of LLVM's lock is told to two timers of
+each kernel whose compilation is under way, which nobody reads: a twentieth.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-from numba.core import ir
+from numba.core import event, ir, types
 from numba.core.cpu_options import AbstractOptionValue
-from numba.core.targetconfig import TargetConfig
+from numba.core.inline_closurecall import InlineWorker
+from numba.core.targetconfig import ConfigStack, TargetConfig
 
 
 class _Options(dict[str, Any]):
@@ -70,6 +75,52 @@ def _hash(self: TargetConfig) -> int:
     return id(_values(self))
 
 
+_resolved: dict[tuple[Any, ...], tuple[Any, ...]] = {}
+
+_resolve: Any = types.Function.get_call_type
+
+
+def _call_type(self: Any, context: Any, args: Any, kws: Any) -> Any:
+    """The signature of a call of a built-in function; found once for the same types of arguments under the same flags.
+    Types are known by identity: numba shares those that are equal."""
+    flags = ConfigStack.top_or_none()
+    options = None if flags is None else _values(flags)
+    key = (id(self), id(context), id(options), *map(id, args), *((name, id(kind)) for name, kind in kws.items()))
+    known = _resolved.get(key)
+    if known is None:
+        signature = _resolve(self, context, args, kws)
+        # What the key names by identity is held as long as the key is.
+        _resolved[key] = (signature, self._impl_keys[signature.args], self, options, args, tuple(kws.values()))
+        return signature
+    signature, implementation = known[:2]
+    self._impl_keys[signature.args] = implementation
+    return signature
+
+
+_inlinable: dict[tuple[Any, ...], Any] = {}
+
+
+def _inline_function(
+    self: InlineWorker, caller_ir: Any, block: Any, i: int, function: Any, arg_typs: Any = None
+) -> Any:
+    """As numba's, with a function's code read and prepared once, not for each call of it; `inline_ir` copies it."""
+    self.flags.enable_ssa = False
+    key = (function, id(_values(self.flags)))
+    if key not in _inlinable:
+        _inlinable[key] = self.run_untyped_passes(function)
+    return self.inline_ir(caller_ir, block, i, _inlinable[key], function.__code__.co_freevars, arg_typs=arg_typs)
+
+
+def _heard(send: Callable[..., None]) -> Callable[..., None]:
+    """What sends an event, if anybody listens to its kind."""
+
+    def send_if_heard(kind: str, *args: Any, **data: Any) -> None:
+        if event._registered.get(kind):
+            send(kind, *args, **data)
+
+    return send_if_heard
+
+
 _NO_VARIABLES = frozenset({str, int, float, bool, type(None), ir.Loc})
 
 _list_slowly = ir.Inst._rec_list_vars
@@ -82,9 +133,23 @@ def _list_variables(self: ir.Inst, part: Any) -> Any:
     return [] if kind in _NO_VARIABLES else _list_slowly(self, part)
 
 
+def _no_timer(kind: str, callback: Callable[[float], None]) -> AbstractContextManager[None]:
+    return nullcontext()
+
+
+def _same(self: ir.Loc, memo: Any) -> ir.Loc:
+    """What a copy of a place in the source is: it never changes."""
+    return self
+
+
 def install() -> None:
-    """Compare and hash flags by identity of what they amount to, and pass over names when variables are looked for."""
+    """Put all this in the place of numba's own."""
     TargetConfig.__init__ = _make  # type: ignore[method-assign]
     TargetConfig.__eq__ = _equal  # type: ignore[method-assign]
     TargetConfig.__hash__ = _hash  # type: ignore[method-assign]
     ir.Inst._rec_list_vars = _list_variables  # type: ignore[method-assign]
+    types.Function.get_call_type = _call_type  # type: ignore[method-assign]
+    InlineWorker.inline_function = _inline_function  # type: ignore[method-assign]
+    event.install_timer = _no_timer  # type: ignore[assignment]
+    event.start_event, event.end_event = _heard(event.start_event), _heard(event.end_event)
+    ir.Loc.__deepcopy__ = _same  # type: ignore[attr-defined]

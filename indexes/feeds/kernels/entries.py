@@ -90,10 +90,5 @@ def remove_lanes(scores: Any, tags: Any, base: int, at: int, following: int) -> 
         column[base + LINE - 1] = last
 
 
-replace(remove_lanes, lambda scores, tags, base, at, following: _lanes_removed(scores, tags, base, at, following))
-replace(
-    insert_lanes,
-    lambda scores, tags, base, at, end, score, tag, more: _lanes_inserted(
-        scores, tags, base, at, end, score, tag, more
-    ),
-)
+replace(remove_lanes, _lanes_removed)
+replace(insert_lanes, _lanes_inserted)

@@ -194,8 +194,5 @@ def lanes_around(key: Any, at: int, x: float, y: float, reach: float, most: int)
     return sum(1 << j for j in range(LANES) if kept[j])
 
 
-replace(
-    lanes_near,
-    lambda row, ratio, key, ratios, at, x, y, diagonal: _lanes_near(row, ratio, key, ratios, at, x, y, diagonal),
-)
-replace(lanes_around, lambda key, at, x, y, reach, most: _lanes_around(key, at, x, y, reach, most))
+replace(lanes_near, _lanes_near)
+replace(lanes_around, _lanes_around)

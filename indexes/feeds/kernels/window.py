@@ -179,7 +179,7 @@ def enter(window: Window, batch: Batch, i: int) -> None:
     enter_terms(window, number)
 
 
-@kernel
+@internal
 def enter_all(window: Window, batch: Batch, gone: Bytes) -> None:
     """Append the posts of a batch; those that are `gone` are withdrawn, and have no words. O(words)."""
     for i in range(batch.end.size):
@@ -264,7 +264,7 @@ def strike(window: Window, number: int) -> None:
     window.size[THERE] -= 1
 
 
-@kernel
+@internal
 def leave_until(window: Window, first: int) -> None:
     """Remove the posts before this one. O(their words)."""
     while window.size[FIRST] < first:

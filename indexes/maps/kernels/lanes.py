@@ -184,14 +184,8 @@ def lanes_cutting(
     return mask
 
 
-replace(
-    block_distances,
-    lambda out, x0, y0, x1, y1, i, x, y: _block_distances(out, x0, y0, x1, y1, i, x, y),
-)
-replace(
-    lanes_cutting,
-    lambda x, y, far, b, px, py, own, reach, share: _lanes_cutting(x, y, far, b, px, py, own, reach, share),
-)
+replace(block_distances, _block_distances)
+replace(lanes_cutting, _lanes_cutting)
 replace(
     lanes_dominated,
     lambda far, above, values, stride, i, best, width, b, d: _all_from(

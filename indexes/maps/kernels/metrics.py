@@ -43,7 +43,7 @@ FAINT = 1e-153
 """Places nearer than this may have a distance of 0 or nearly: the squares are too small for a number."""
 
 
-@float_kernel
+@float_internal
 def haversine(ax: float, ay: float, bx: float, by: float) -> float:
     """Metres between two places of longitude and latitude in degrees."""
     up = sin((by - ay) * RADIAN * 0.5)

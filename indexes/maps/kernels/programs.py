@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from indexes.core.arrays import Floats, Ints, int64
-from indexes.maps.kernels.floats import float_inlined_kernel, float_kernel
+from indexes.maps.kernels.floats import float_inlined_kernel, float_internal, float_kernel
 
 MOST = 1.7976931348623157e308
 LEAST = 5e-324
@@ -57,7 +57,7 @@ def program(steps: list[tuple[int, float]]) -> Program:
     )
 
 
-@float_kernel
+@float_internal
 def clamped(x: float) -> float:
     """x, or the finite number nearest to it; NaN stays."""
     y = x

@@ -240,11 +240,8 @@ def _compiled_row_reaches(a: Any, base: int, b: Any, other: int) -> Any:
     return lambda a, base, b, other: _row_reaches(a, base, b, other)
 
 
-replace(row_raise, lambda a, base, b, other: _row_raise(a, base, b, other))
-replace(row_codes, lambda a, base, low, steps, other, out: _row_codes(a, base, low, steps, other, out))
-replace(
-    code_steps,
-    lambda a, base, low, scale, other, out, at: _code_steps(a, base, low, scale, other, out, at),
-)
-replace(block_holds, lambda a, base, point, at, columns: _block_holds(a, base, point, at, columns))
-replace(block_pack, lambda a, base, mask, out, at: _block_pack(a, base, mask, out, at))
+replace(row_raise, _row_raise)
+replace(row_codes, _row_codes)
+replace(code_steps, _code_steps)
+replace(block_holds, _block_holds)
+replace(block_pack, _block_pack)

@@ -101,7 +101,7 @@ def meeting(lo: Floats, hi: Floats, at: int, width: int, low: Floats, high: Floa
     return mask
 
 
-@kernel
+@internal
 def count_within(points: Points, cls: int, low: Floats, high: Floats, offset: int, enough: int) -> tuple[int, int]:
     """How many points of a class lie in the closed box low[offset:]..high[offset:], and the slot of the last one seen
     (-1: none).
@@ -237,7 +237,7 @@ def take(points: Points, cls: int, id: int) -> None:
         node >>= 1
 
 
-@kernel
+@internal
 def put_value(points: Points, cls: int, id: int, column: int, value: float) -> None:
     """Give a point of a class another value in a column that is not cut. O(log m)."""
     first, depth, cap = points.head[cls, SLOT], points.head[cls, DEPTH], points.head[cls, CAP]

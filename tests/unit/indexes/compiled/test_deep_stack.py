@@ -1,0 +1,34 @@
+"""The process that compiles has room for deep calls."""
+
+from __future__ import annotations
+
+import resource
+
+from indexes.compiled.warming import GROUPS, Group, with_deep_stack
+
+
+def _call() -> None:
+    """A frame more."""
+
+
+def _calls_at_each_depth(depth: int) -> None:
+    for _ in range(200):
+        _call()
+    if depth:
+        _calls_at_each_depth(depth - 1)
+
+
+def test_a_deep_stack_stays_in_one_piece() -> None:
+    """A call that crosses the end of a piece would touch new memory each time."""
+    groups: list[Group] = []
+
+    def deep(group: Group) -> None:
+        groups.append(group)
+        _calls_at_each_depth(800)
+
+    call = with_deep_stack(deep)
+    call(GROUPS[0])
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    call(GROUPS[0])
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before < 200
+    assert groups == [GROUPS[0]] * 2
