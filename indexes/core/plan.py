@@ -88,6 +88,11 @@ class Plan(ABC, Generic[E]):
         """Whether it cannot be executed in one pass with the plans behind it."""
         return True
 
+    def lets_begin(self, following: Any) -> bool:
+        """Whether the plan behind it may be executed before what was executed of this one is published: all of it was,
+        and `publish` reads nothing that the other one's `execute` changes."""
+        return False
+
     def response_fields(self) -> dict[str, Any]:
         """The fields of a response that are known only once the plan is done."""
         return {}
