@@ -34,8 +34,8 @@ threads is free. To change threads, and to wait for the interpreter's lock that 
 millisecond and more."""
 
 STRETCHED = 4
-"""Up to how many times as much as `SLICE` a slice takes while no read waits for the next publishing step: a busy loop is
-late for each."""
+"""Up to how many times as much as `SLICE` a slice takes while no read waits for the next publishing step: a busy loop
+is late for each."""
 
 _DROPS = DropJob, DropFailedJob
 

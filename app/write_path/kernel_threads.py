@@ -7,9 +7,7 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from typing import Any, NamedTuple, ParamSpec, TypeVar
-
-from app.resources.base import Job
+from typing import Any, NamedTuple, ParamSpec, Protocol, TypeVar
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -40,10 +38,17 @@ class KernelThreads(ThreadPoolExecutor):
         return future
 
 
+class Executable(Protocol):
+    """What a kernel thread needs of a job: see `app.resources.work`."""
+
+    def execute(self, budget: float) -> None: ...
+    def lets_begin(self, following: Any) -> bool: ...
+
+
 class Slice(NamedTuple):
     """A job to execute for about `budget` seconds; `executed` is resolved on the event loop."""
 
-    job: Job
+    job: Executable
     budget: float
     executed: asyncio.Future[None]
 
@@ -64,7 +69,7 @@ class SliceRunner:
         self.ahead: Slice | None = None
         """What the thread went on with by itself."""
 
-    async def execute(self, job: Job, budget: float, behind: Job | None) -> None:
+    async def execute(self, job: Executable, budget: float, behind: Executable | None) -> None:
         """Execute a slice of a job, which is the one that is `ahead` if there is one, and offer the one behind it."""
         under_way, self.ahead = self.ahead, None
         self._executing = True
@@ -80,7 +85,7 @@ class SliceRunner:
             self._not_taken.clear()
             self._offer, self._executing = None, False
 
-    def offer(self, job: Job | None) -> None:
+    def offer(self, job: Executable | None) -> None:
         """Let the thread execute a slice of this job next, unless one was offered before."""
         if job is not None and self._executing and self._offer is None:
             self._offer = _slice(job, SLICE)
@@ -111,7 +116,7 @@ class SliceRunner:
                 failure = error
             loop.call_soon_threadsafe(_resolve, executed, failure)
 
-    def _next(self, job: Job) -> Slice | None:
+    def _next(self, job: Executable) -> Slice | None:
         """What the thread goes on with behind a slice of this job."""
         try:
             return self._not_taken.popleft() if job.lets_begin(self._not_taken[0].job) else None
@@ -119,7 +124,7 @@ class SliceRunner:
             return None
 
 
-def _slice(job: Job, budget: float) -> Slice:
+def _slice(job: Executable, budget: float) -> Slice:
     return Slice(job, budget, asyncio.get_running_loop().create_future())
 
 
