@@ -42,6 +42,9 @@ class Job(Work, Protocol):
 
     @property
     def alone(self) -> bool: ...
+    def lets_begin(self, following: Any) -> bool:
+        """Whether the job behind it may be executed before what was executed of this one is published."""
+
     def response_fields(self) -> dict[str, Any]:
         """The fields of the response that only applying gives."""
 

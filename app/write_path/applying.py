@@ -14,12 +14,12 @@ from itertools import islice
 from typing import Any, TypeVar
 
 from app.errors import NotReplicated
-from app.resources.base import Work
+from app.resources.base import Job, Work
 from app.runtime import tracing
 from app.runtime.metrics import Metrics
 from app.write_path.catalog import Catalog, DropFailedJob, DropJob
 from app.write_path.idempotency import filled
-from app.write_path.kernel_threads import KernelThreads
+from app.write_path.kernel_threads import SLICE, KernelThreads, SliceRunner
 from app.write_path.queue import Pending, ResourceQueue
 from app.write_path.repair import Repair, already_failed
 
@@ -33,9 +33,9 @@ OVERLAPPED = 0.0003
 threads is free. To change threads, and to wait for the interpreter's lock that both want, takes a tenth of a
 millisecond and more."""
 
-SLICE, STRETCHED = 0.005, 4
-"""Seconds of kernel work between two publishing steps, and up to how many times as much while no read waits for one: a
-busy loop is late for each step."""
+STRETCHED = 4
+"""Up to how many times as much as `SLICE` a slice takes while no read waits for the next publishing step: a busy loop
+is late for each."""
 
 _DROPS = DropJob, DropFailedJob
 
@@ -86,15 +86,18 @@ class Applier:
             pending.queue.pending.append(pending)
             queues[pending.queue.resource] = pending.queue
         for queue in queues.values():
-            if not queue.running:
+            if queue.slices is None:
                 self._run_inline(queue)
+            else:
+                queue.slices.offer(self._behind(queue))
 
     async def between(self, queue: ResourceQueue, fn: Callable[[], T]) -> T:
         """Run `fn` on the loop between two slices of a resource."""
-        if not queue.running:
+        if queue.slices is None:
             return fn()
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         queue.waiting.append((fn, future))
+        queue.slices.withdraw()
         return await future
 
     def _run_inline(self, queue: ResourceQueue) -> None:
@@ -103,8 +106,8 @@ class Applier:
         try:
             while queue.pending:
                 if self._is_long(queue.pending[0]) or time.perf_counter() > until:
-                    queue.running = True
-                    self.spawn(self._run_in_slices(queue))
+                    queue.slices = SliceRunner(self.kernels)
+                    self.spawn(self._run_in_slices(queue, queue.slices))
                     return
                 self._apply_short(queue)
         except Exception as error:
@@ -135,40 +138,52 @@ class Applier:
         """Whether a command is executed in a kernel thread. One that need not be does not wait there for others."""
         return pending.job.work > (OVERLAPPED if pending.overlaps and self.kernels.free else INLINE)
 
-    async def _run_in_slices(self, queue: ResourceQueue) -> None:
+    def _behind(self, queue: ResourceQueue) -> Job | None:
+        """The command that a kernel thread may go on with behind the one at hand, if there is one."""
+        if len(queue.pending) < 2 or queue.waiting or not self._is_long(queue.pending[1]):
+            return None
+        return queue.pending[1].job
+
+    async def _run_in_slices(self, queue: ResourceQueue, slices: SliceRunner) -> None:
         """Apply long jobs in the kernel thread, and short ones behind them here: a change of threads costs more."""
-        loop = asyncio.get_running_loop()
-        until, budget = time.perf_counter() + TURN, SLICE
         try:
-            while queue.pending and not self.repair.abandoning:
-                pending = queue.pending[0]
-                job = pending.job
-                if self._is_long(pending):
-                    traces, began = _executing((pending,)), time.perf_counter()
-                    await loop.run_in_executor(self.kernels, job.execute, budget)
-                    self._metrics.slice_seconds.observe(time.perf_counter() - began)
-                    self._publish(queue, job, traces)
-                    budget = SLICE if queue.waiting else min(2 * budget, STRETCHED * SLICE)
-                    until = time.perf_counter() + TURN
-                elif time.perf_counter() > until:
-                    await asyncio.sleep(0)
-                    until = time.perf_counter() + TURN
-                else:
-                    self._apply_short(queue)
-                if queue.pending and queue.pending[0] is pending and job.done:
-                    queue.pending.popleft()
-                    self._finish(pending)
-                self.count()
-                waiting, queue.waiting = queue.waiting, []
-                for fn, future in waiting:
-                    _resolve(fn, future)
+            try:
+                await self._apply_in_slices(queue, slices)
+            finally:
+                await slices.end()
         except Exception as error:
             self._fail_queue(queue, error)
         finally:
-            queue.running = False
+            queue.slices = None
             for fn, future in queue.waiting:
                 _resolve(fn, future)
             queue.waiting = []
+
+    async def _apply_in_slices(self, queue: ResourceQueue, slices: SliceRunner) -> None:
+        until, budget = time.perf_counter() + TURN, SLICE
+        while queue.pending and not self.repair.abandoning:
+            pending = queue.pending[0]
+            job = pending.job
+            if slices.ahead is not None or self._is_long(pending):
+                traces, began = _executing((pending,)), time.perf_counter()
+                await slices.execute(job, budget, self._behind(queue))
+                self._metrics.slice_seconds.observe(time.perf_counter() - began)
+                self._publish(queue, job, traces)
+                budget = SLICE if queue.waiting else min(2 * budget, STRETCHED * SLICE)
+                until = time.perf_counter() + TURN
+            elif time.perf_counter() > until:
+                await asyncio.sleep(0)
+                until = time.perf_counter() + TURN
+            else:
+                self._apply_short(queue)
+            if queue.pending and queue.pending[0] is pending and job.done:
+                queue.pending.popleft()
+                self._finish(pending)
+            self.count()
+            if slices.ahead is None:
+                waiting, queue.waiting = queue.waiting, []
+                for fn, future in waiting:
+                    _resolve(fn, future)
 
     def _fail_queue(self, queue: ResourceQueue, error: Exception) -> None:
         """An engine failed on a command that it had accepted: undo that and all that was accepted behind it, and

@@ -122,6 +122,9 @@ class _InstantJob:
         self.silent = False
         self.counted = False
 
+    def lets_begin(self, following: Any) -> bool:
+        return False
+
     def execute(self, budget: float) -> None:
         pass
 

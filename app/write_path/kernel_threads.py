@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, ParamSpec, TypeVar
+from contextlib import suppress
+from typing import Any, NamedTuple, ParamSpec, Protocol, TypeVar
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 COUNT = 2
+
+SLICE = 0.005
+"""Seconds of kernel work between two publishing steps, about."""
 
 
 class KernelThreads(ThreadPoolExecutor):
@@ -30,3 +36,102 @@ class KernelThreads(ThreadPoolExecutor):
         self._under_way.add(future)
         future.add_done_callback(self._under_way.discard)
         return future
+
+
+class Executable(Protocol):
+    """What a kernel thread needs of a job: see `app.resources.work`."""
+
+    def execute(self, budget: float) -> None: ...
+    def lets_begin(self, following: Any) -> bool: ...
+
+
+class Slice(NamedTuple):
+    """A job to execute for about `budget` seconds; `executed` is resolved on the event loop."""
+
+    job: Executable
+    budget: float
+    executed: asyncio.Future[None]
+
+
+class SliceRunner:
+    """Executes slices of the jobs of one resource in the kernel threads, one after the other. Lives on the event loop.
+
+    The job behind the one at hand may be offered. Where that one `lets_begin` the other, the thread begins it at once:
+    the loop, which is to publish first, may be late, and meanwhile the processors would have nothing to do.
+    """
+
+    def __init__(self, threads: KernelThreads) -> None:
+        self._threads = threads
+        self._executing = False
+        self._offer: Slice | None = None
+        self._not_taken: deque[Slice] = deque()
+        """The offer, until the thread takes it."""
+        self.ahead: Slice | None = None
+        """What the thread went on with by itself."""
+
+    async def execute(self, job: Executable, budget: float, behind: Executable | None) -> None:
+        """Execute a slice of a job, which is the one that is `ahead` if there is one, and offer the one behind it."""
+        under_way, self.ahead = self.ahead, None
+        self._executing = True
+        self.offer(behind)
+        if under_way is None:
+            under_way = _slice(job, budget)
+            self._threads.submit(self._run, asyncio.get_running_loop(), under_way)
+        try:
+            await under_way.executed
+        finally:
+            # The thread takes an offer before it says that a slice is executed.
+            self.ahead = None if self._not_taken else self._offer
+            self._not_taken.clear()
+            self._offer, self._executing = None, False
+
+    def offer(self, job: Executable | None) -> None:
+        """Let the thread execute a slice of this job next, unless one was offered before."""
+        if job is not None and self._executing and self._offer is None:
+            self._offer = _slice(job, SLICE)
+            self._not_taken.append(self._offer)
+
+    def withdraw(self) -> None:
+        """Take back what was offered, if the thread has not taken it."""
+        with suppress(IndexError):
+            self._not_taken.pop()
+            self._offer = None
+
+    async def end(self) -> None:
+        """Wait for what is ahead, which is not published any more."""
+        if self.ahead is not None:
+            with suppress(Exception):
+                await self.ahead.executed
+
+    def _run(self, loop: asyncio.AbstractEventLoop, first: Slice) -> None:
+        """In the thread: execute a slice and what it goes on with."""
+        under_way: Slice | None = first
+        while under_way is not None:
+            job, budget, executed = under_way
+            under_way = failure = None
+            try:
+                job.execute(budget)
+                under_way = self._next(job)
+            except BaseException as error:
+                failure = error
+            loop.call_soon_threadsafe(_resolve, executed, failure)
+
+    def _next(self, job: Executable) -> Slice | None:
+        """What the thread goes on with behind a slice of this job."""
+        try:
+            return self._not_taken.popleft() if job.lets_begin(self._not_taken[0].job) else None
+        except IndexError:
+            return None
+
+
+def _slice(job: Executable, budget: float) -> Slice:
+    return Slice(job, budget, asyncio.get_running_loop().create_future())
+
+
+def _resolve(executed: asyncio.Future[None], failure: BaseException | None) -> None:
+    if executed.done():
+        return
+    if failure is None:
+        executed.set_result(None)
+    else:
+        executed.set_exception(failure)

@@ -17,6 +17,7 @@ from app.runtime import logs, tracing
 from app.storage.rows import NOTE, CopiedRow, LogEntry, StoredAnswer
 from app.write_path.catalog import Note
 from app.write_path.idempotency import Ticket
+from app.write_path.kernel_threads import SliceRunner
 
 log = logs.get("writer")
 
@@ -93,8 +94,8 @@ class Encoding:
 class ResourceQueue:
     """The accepted commands of one resource, in order; `name` has no prefix.
 
-    `accepting` serialises checks that run in pieces, `waiting` are functions to call between two slices. Marks and
-    notes have a queue without a resource type.
+    `accepting` serialises checks that run in pieces, `waiting` are functions to call between two slices, and `slices`
+    executes long ones in a kernel thread, while there are any. Marks and notes have a queue without a resource type.
 
     A resource that has `failed` accepts nothing until it is rebuilt or deleted; `undone` are the commands that are in
     the log although they did not apply.
@@ -105,12 +106,17 @@ class ResourceQueue:
         self.resource_type = resource_type
         self.name = name
         self.pending: deque[Pending] = deque()
-        self.running = False
+        self.slices: SliceRunner | None = None
         self.failed = False
         self.undone: list[Pending] = []
         self.accepting = asyncio.Lock()
         self.checking: Any = None
         self.waiting: list[tuple[Callable[[], Any], asyncio.Future[Any]]] = []
+
+    @property
+    def running(self) -> bool:
+        """Whether a task applies the commands, slice by slice."""
+        return self.slices is not None
 
 
 def encoded(queue: ResourceQueue, job: Job) -> Sequence[LogEntry]:

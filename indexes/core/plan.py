@@ -13,6 +13,7 @@ the outcome of the command becomes pending state. The command is then written to
 changes tables and indexes; `publish` makes visible what was executed since the last time and returns the notifications
 of live subscriptions. One pair of calls is a slice. After it the engine's `seq` has moved on, and its state is exact at
 that seq; reads take place between two slices only. With the last slice the plan is `done`, and its pending state goes.
+Where a plan `lets_begin` the one behind it, that one may be executed before the last slice is published.
 
 *Cancel.* A plan whose command cannot be logged has not begun. `cancel` gives back its seqs and its pending state; plans
 are cancelled newest first.
@@ -87,6 +88,11 @@ class Plan(ABC, Generic[E]):
     def alone(self) -> bool:
         """Whether it cannot be executed in one pass with the plans behind it."""
         return True
+
+    def lets_begin(self, following: Any) -> bool:
+        """Whether the plan behind it may be executed before what was executed of this one is published: all of it was,
+        and `publish` reads nothing that the other one's `execute` changes."""
+        return False
 
     def response_fields(self) -> dict[str, Any]:
         """The fields of a response that are known only once the plan is done."""

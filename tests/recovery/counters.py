@@ -122,6 +122,9 @@ class CounterPlan:
     def work(self) -> float:
         return 0.0
 
+    def lets_begin(self, following: Any) -> bool:
+        return False
+
     def execute(self, budget: float) -> None: ...
 
     def publish(self) -> Told | None:

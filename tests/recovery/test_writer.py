@@ -553,13 +553,13 @@ def test_a_group_with_more_behind_it_does_not_wait_for_kernel_threads(
     monkeypatch.setattr(applying, "OVERLAPPED", -1.0)
     monkeypatch.setattr(applying, "INLINE", 60.0)
     used = list[str]()
-    slices = Applier._run_in_slices
+    slices = Applier._apply_in_slices
 
-    async def in_slices(self: Applier, queue: Any) -> None:
+    async def in_slices(self: Applier, queue: Any, runner: Any) -> None:
         used.append("thread")
-        await slices(self, queue)
+        await slices(self, queue, runner)
 
-    monkeypatch.setattr(Applier, "_run_in_slices", in_slices)
+    monkeypatch.setattr(Applier, "_apply_in_slices", in_slices)
 
     async def write(writer: Writer) -> None:
         writer.committer.gather()

@@ -42,7 +42,7 @@ def class_k_and_runs(context: PaintContext, k_class: int) -> tuple[int, int]:
 
 
 # Nine arguments: those of `paint_near`, and the class.
-@internal
+@inlined
 def paint_sparse(
     objects: ObjectArrays,
     context: PaintContext,

@@ -80,6 +80,15 @@ class EventsPlan(Plan[BoardStore]):
         return self._room > 0 or self.counted or self._zoned
 
     @property
+    def _notifies(self) -> bool:
+        """Whether publishing reads the tiles and records that executing leaves in the painter's buffers."""
+        live = self.engine.painter.live
+        return not self.silent and (self._keeps or live.count > 0 or live.tile_readers > 0)
+
+    def lets_begin(self, following: Any) -> bool:
+        return isinstance(following, EventsPlan) and self._executed == self.count and not self._notifies
+
+    @property
     def changes(self) -> Changes:
         """The events by column."""
         return self._accepted.changes
@@ -122,9 +131,7 @@ class EventsPlan(Plan[BoardStore]):
     def publish(self) -> Slice | None:
         catalogue, accepted = self.engine.catalogue, self._accepted
         catalogue.advance(accepted.changes, accepted.births, self._published, self._executed)
-        live = self.engine.painter.live
-        notifies = not self.silent and (self._keeps or live.count > 0 or live.tile_readers > 0)
-        return self.publish_pass(KernelPass(self.engine) if notifies else None, 0, self._executed)
+        return self.publish_pass(KernelPass(self.engine) if self._notifies else None, 0, self._executed)
 
     def publish_pass(self, found: KernelPass | None, start: int, hi: int) -> Slice | None:
         """Make the events before `hi` visible. They begin at event `start` of the pass. Without one (replay, or nobody
