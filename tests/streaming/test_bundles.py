@@ -42,7 +42,7 @@ class Queue(Connection):
         super().__init__(cast("ConnectionHub", None), LIMIT, MOST)
         self.all = [Reader(self) for _ in range(READERS)]
         for reader in self.all:
-            reader.channel = cast("Channel", "any")
+            reader.channel = Channel("boards/b", "any", "changes", 0, 1)
 
     def readers(self) -> Iterable[Reader]:
         return self.all
@@ -96,7 +96,7 @@ def carry_out(queue: Queue, action: Any, n: int) -> Any:
         case "finish", at:
             reader = queue.all[at]
             reader.finish(message("e", n, GONE, "{}"))
-            reader.channel = cast("Channel", "another")
+            reader.channel = Channel("boards/b", "another", "changes", 0, 1)
         case "take", most:
             return queue.take_some(most)
     return []
