@@ -93,7 +93,8 @@ class Lone:
     def _keep(self, slots: Sequence[int], seqs: Sequence[int], texts: Sequence[bytes]) -> None:
         """As `Channel.retain` for each of some changes."""
         logs = list(map(self.logs.__getitem__, slots))
-        deque(map(list.extend, logs, zip(seqs, texts, strict=True)), maxlen=0)
+        deque(map(list.append, logs, seqs), maxlen=0)
+        deque(map(list.append, logs, texts), maxlen=0)
         if max(map(len, texts)) > SMALL or max(map(len, logs)) > self._most(slots):
             for slot in set(slots):
                 channel = self.channels[slot]
