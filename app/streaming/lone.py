@@ -1,7 +1,7 @@
-"""Live lists that one reader follows, by column: to deliver changes to thousands of them looks at none of their objects.
+"""Live lists that one reader follows, by column: to deliver changes to thousands of them touches few of their objects.
 
-Most lists are followed by one connection. What a change needs then are the list's log, its reader, and what the reader's
-messages begin with; channels, with all that they have for other cases, are left alone.
+Most lists are followed by one connection. What a change needs then are the log of the list's channel, its reader, and
+what this reader's messages begin with; the channel, with what it has for other cases, is left alone.
 """
 
 from __future__ import annotations
@@ -19,7 +19,11 @@ from indexes.boards.changed_lists import ChangedLists
 from indexes.core.arrays import Ints
 
 NOBODY, OTHERS = 0, -1
-"""In place of the number of a connection: there is a channel without readers; there is none, or it has other readers."""
+"""In place of a connection's number: a channel has no readers; there is no channel, or it has other readers."""
+
+
+FEW = 64
+"""Changes of a slice up to which they are delivered one by one: to begin with columns costs more."""
 
 
 class Lone:
@@ -49,7 +53,8 @@ class Lone:
             before.lones = None
         self.channels[slot] = channel
         if channel is None:
-            self.numbers[slot], self.readers[slot], self.prefixes[slot], self.logs[slot] = OTHERS, None, b"", []
+            self._set(slot, OTHERS)
+            self.logs[slot] = []
         else:
             channel.lones, channel.slot = self, slot
             self.logs[slot] = channel.log
@@ -59,18 +64,20 @@ class Lone:
         """Note who is the lone reader of a channel."""
         reader: Any = channel.lone
         if reader is not None and not reader.packed:
-            self.numbers[slot], self.readers[slot], self.prefixes[slot] = reader.connection.number, reader, reader.prefix
+            self._set(slot, reader.connection.number, reader, reader.prefix)
         else:
-            nobody = not channel.readers and channel.diffs is None
-            self.numbers[slot], self.readers[slot], self.prefixes[slot] = NOBODY if nobody else OTHERS, None, b""
+            self._set(slot, NOBODY if not channel.readers and channel.diffs is None else OTHERS)
+
+    def _set(self, slot: int, number: int, reader: Any = None, prefix: bytes = b"") -> None:
+        self.numbers[slot], self.readers[slot], self.prefixes[slot] = number, reader, prefix
 
     def deliver(self, changes: ChangedLists, write: BoardJson, words: Words) -> int | None:
-        """Keep and queue changes as `publish_all` does; how many readers they have. None, and nothing is done, where a
-        list has other readers, or where frames cannot be laid out.
+        """Keep and queue changes as `publish_all` does; how many readers they have. None, and nothing is done, where
+        they are few, where a list has other readers, or where frames cannot be laid out.
         """
         slots = changes.slot_column()
         numbers = self.numbers[slots]
-        if numbers.min() < NOBODY:
+        if len(slots) < FEW or numbers.min() < NOBODY:
             return None
         if (numbers[1:] < numbers[:-1]).any():
             order = np.argsort(numbers, kind="stable")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import chain, pairwise
-from typing import NamedTuple, TypeVar, overload
+from typing import Any, NamedTuple, TypeVar, overload
 
 import numpy as np
 
@@ -87,13 +87,12 @@ class ChangedLists(Sequence[ListChange]):
             counts = np.diff(self.ends, prepend=0)[order]
             ends = np.cumsum(counts)
             places = np.arange(ends[-1]) + np.repeat(self.ends[order] - ends, counts)
-        records, at = self.records, places.tolist()
-        id, payload = list(map(records.id.__getitem__, at)), records.payload
-        taken = [column[places] for column in records if isinstance(column, np.ndarray)]
-        seq, live, old_rank, new_rank, created, x, y, old_x, old_y = taken
-        if payload is not None:
-            payload = list(map(payload.__getitem__, at))
-        moved = Records(seq, live, id, old_rank, new_rank, created, payload, x, y, old_x, old_y)
+        at: list[int] = places.tolist()
+        columns: list[Any] = [
+            column[places] if isinstance(column, np.ndarray) else column and list(map(column.__getitem__, at))
+            for column in self.records
+        ]
+        moved = Records(*columns)
         return ChangedLists(moved, ends, self.distinct)
 
     def _all(self) -> list[ListChange]:
