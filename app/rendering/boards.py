@@ -22,7 +22,7 @@ from app.rendering.texts import cut
 from indexes.boards.changed_lists import ChangedLists, Records
 from indexes.boards.commands import AddSubscriptions, Filter
 from indexes.boards.kernels import change_text
-from indexes.boards.kernels.change_text import ChangeTexts, write_changes
+from indexes.boards.kernels.change_text import HEAD_BYTES, ChangeTexts, write_changes
 from indexes.boards.kernels.tile_text import NO_EVENT, TileTexts, most_bytes, write_tiles
 from indexes.boards.regions import Region
 from indexes.boards.results import (
@@ -75,6 +75,9 @@ __all__ = ["BoardJson", "SpaceJson", "board_json", "end", "ends_column", "number
 
 MOST_WORDS = 8
 """Words of messages whose pieces are kept: those of two epochs, and some to spare."""
+
+LEAST_FRAMED, MOST_FRAMED = 126, 0xFFFF
+"""Bytes of a message whose size takes two bytes in the head of its frame."""
 
 TILE = 256
 """About how many bytes a tile has besides its object's payload."""
@@ -164,26 +167,43 @@ class BoardJson(ListJson):
         if old or changes.records.payload is not None:
             found = self._varied_changes(changes, words, old)
         else:
-            found = self._pasted_changes(changes, words)
-        if changes.distinct:
-            return found
-        shared: dict[bytes, bytes] = {}
-        return list(map(shared.setdefault, found, found))
+            found = self._pasted_changes(changes, words)[0]
+        return found if changes.distinct else _shared(found)
 
-    def _pasted_changes(self, changes: ChangedLists, words: tuple[str, str, str]) -> list[bytes]:
-        """As `changed`, of objects without payloads: a kernel lays all of it out."""
-        records, ends = changes.records, changes.ends
+    def framed(
+        self, changes: ChangedLists, words: tuple[str, str, str], prefixes: Sequence[bytes]
+    ) -> tuple[list[bytes], bytes, list[int]] | None:
+        """As `changed`; also all of them in frames of a WebSocket, each behind its prefix, and where each frame ends.
+        None where an object has a payload, or where a change is too short or too long for what is written here.
+        """
+        if changes.records.payload is not None:
+            return None
+        found, whole, ends = self._pasted_changes(changes, words, b"%b\0" % b"\0".join(prefixes))
+        sizes = np.diff(ends, prepend=0) - HEAD_BYTES
+        if sizes.min() < LEAST_FRAMED or sizes.max() > MOST_FRAMED:
+            return None
+        return found if changes.distinct else _shared(found), whole, ends.tolist()
+
+    def _pasted_changes(
+        self, changes: ChangedLists, words: tuple[str, str, str], prefixes: bytes = b""
+    ) -> tuple[list[bytes], bytes, Ints]:
+        """As `changed`, of objects without payloads: a kernel lays all of it out. Also the whole of it, in frames with
+        these prefixes if there are any, and where each change ends in it.
+        """
+        records = changes.records
         n = len(records.id)
         values = np.stack((records.x, records.y), axis=1)
         flat = values.ravel()
         written = number_bytes(flat[~is_whole(flat)].tolist())
         text = np.frombuffer(b"%b%b\0" % (written, "\0".join(records.id).encode()), np.uint8)
         columns = records.seq, records.old_rank, records.new_rank, records.created
-        texts = ChangeTexts(np.arange(1, n + 1) if ends is None else ends, *columns, values, text, len(written))
+        last = np.arange(1, n + 1) if changes.ends is None else changes.ends
+        texts = ChangeTexts(last, *columns, values, text, len(written), np.frombuffer(prefixes, np.uint8))
         pieces = self._pieces_between(words)
         out = np.empty(change_text.most_bytes(pieces, texts), np.uint8)
-        size = write_changes(out, pieces, texts)
-        return out[: size - 1].tobytes().split(b"\0")
+        begins, ends = np.empty_like(last), np.empty_like(last)
+        whole = out[: write_changes(out, begins, ends, pieces, texts)].tobytes()
+        return [whole[begin:end] for begin, end in zip(begins.tolist(), ends.tolist(), strict=True)], whole, ends
 
     def _pieces_between(self, words: tuple[str, str, str]) -> Pieces:
         """The constant text around the columns of changes; kept, since there are few different words."""
@@ -192,7 +212,7 @@ class BoardJson(ListJson):
             head, middle, end = words
             begin = f'{middle}"seq":', ',"changes":[{"id":"', '},{"id":"'
             fields = f',"values":{self._open}', self._y, '},"created":'
-            texts = [head, *begin, '","old_rank":', ',"new_rank":', "null", *fields, f"}}]{end}\0"]
+            texts = [head, *begin, '","old_rank":', ',"new_rank":', "null", *fields, f"}}]{end}"]
             if len(self._change_pieces) >= MOST_WORDS:
                 self._change_pieces.clear()
             pieces = self._change_pieces[words] = pieces_of(texts)
@@ -384,6 +404,12 @@ class SpaceJson(BoardJson):
             end += len(text)
             places.append(end)
         return np.frombuffer(b"".join(found), np.uint8), np.array(places, np.int64)
+
+
+def _shared(texts: list[bytes]) -> list[bytes]:
+    """Texts of which those that are equal are one object."""
+    shared: dict[bytes, bytes] = {}
+    return list(map(shared.setdefault, texts, texts))
 
 
 def _grouped(texts: Sequence[str], n: int) -> list[str]:

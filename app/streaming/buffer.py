@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Iterator
-from itertools import islice, starmap
+from itertools import starmap
 from typing import Any, Literal, NamedTuple, Protocol
 
 from app.errors import FieldError, Invalid
@@ -28,8 +28,8 @@ RESULT = "result"
 KEPT_BYTES = 1 << 18
 """Bytes of messages that are kept for those who resume, of one live subscription in one form."""
 
-MOST_DROPPED = 64
-"""Elements of a channel's log that have no meaning any more, before the others move up."""
+SMALL = 1 << 10
+"""Bytes up to which a message is kept without counting it at once: see `Channel.settle`."""
 
 _TO_CURSOR = '"event":"","cursor":"'
 
@@ -164,16 +164,20 @@ message = Message.of
 
 
 class Bundle(Message):
-    """Changes for several readers of a connection: one for each of `readers`, in order, as WebSockets have them."""
+    """Changes for several readers of a connection: one for each of `readers`, in order, as WebSockets have them.
 
-    __slots__ = ("readers", "texts")
+    `frames` are all of them as the connection sends them, where that is known.
+    """
 
-    def __init__(self, readers: list[Any], texts: list[bytes], size: int) -> None:
+    __slots__ = ("frames", "readers", "texts")
+
+    def __init__(self, readers: list[Any], texts: list[bytes], size: int, frames: bytes | None = None) -> None:
         self.seq = -1
         self.event = CHANGE
         self.size = size
         self.readers = readers
         self.texts = texts
+        self.frames = frames
 
     def pairs(self) -> Iterator[tuple[Any, bytes]]:
         """Each reader with what a WebSocket has of its message."""
@@ -250,53 +254,66 @@ class TakesBundles(Protocol):
 
     @property
     def bundles(self) -> bool: ...
-    def push_all(self, readers: list[Any], texts: list[bytes], /) -> None: ...
+    @property
+    def number(self) -> int: ...
+    def push_all(self, readers: list[Any], texts: list[bytes], frames: bytes | None = None, /) -> None: ...
+
+
+class LoneReaders(Protocol):
+    """What a channel tells of its lone reader; see `app.streaming.lone.Lone`."""
+
+    def note(self, slot: int, channel: Channel, /) -> None: ...
 
 
 class Channel:
     """One form of one live subscription: its readers and its last messages.
 
     `kept` are all messages after the seq `floor`, at most `keep` of them and `KEPT_BYTES` bytes: they have `nbytes`.
-    `log` may have `most` elements; `past` counts the messages that are kept no longer, and `published` all so far.
-    `left_at` is when the last reader left, undefined while there are readers. `lone` is the only reader, where that is
-    on a connection that takes bundles; None where there was a conflated one. `diffs` has what the messages after the
+    `log` may have `most` elements before it is looked at; `past` counts the messages that are kept no longer, and
+    `published` all so far. `left_at` is when the last reader left, undefined while there are readers. `lone` is the
+    only reader, where that is on a connection that takes bundles and takes messages now; None where there was a
+    conflated one. `lones`, if there are any, are told of it as that of `slot`. `diffs` has what the messages after the
     seq `diffs_floor` changed, for conflated readers; None as long as there was none.
     """
 
     __slots__ = (
+        "_counted",
+        "_floor",
+        "_nbytes",
         "diffs",
         "diffs_floor",
-        "dropped",
-        "floor",
         "form",
         "id",
         "keep",
         "left_at",
         "log",
         "lone",
+        "lones",
         "most",
-        "nbytes",
         "past",
         "readers",
         "resource",
+        "slot",
     )
 
     def __init__(self, resource: str, id: str, form: Form, floor: int, keep: int) -> None:
         self.resource = resource
         self.id = id
         self.form = form
-        self.floor = floor
         self.keep = keep
         self.log: list[Any] = []
-        """The seq and the bytes of each message that is kept, in turn, behind `dropped` elements of no meaning. A deque
-        takes 700 bytes more, and to append to one of thousands waits for two more lines of memory."""
-        self.dropped = 0
-        self.nbytes = 0
+        """The seq and the bytes of each message, in turn. A deque takes 700 bytes more, and to append to one of
+        thousands waits for two more lines of memory."""
+        self._floor = floor
+        self._nbytes = self._counted = 0
+        """The bytes of the messages in the first `_counted` elements of the log."""
         self.readers: dict[ChannelReader, None] = {}
         self.left_at = 0.0
-        self.most = 2 * keep
+        self.most = 2 * (keep + keep // 8)
         self.past = 0
         self.lone: ChannelReader | None = None
+        self.lones: LoneReaders | None = None
+        self.slot = -1
         self.diffs: deque[tuple[int, Entries]] | None = None
         self.diffs_floor = floor
 
@@ -311,38 +328,77 @@ class Channel:
         log = self.log
         log.append(item.seq)
         log.append(item.kept)
-        self.nbytes = nbytes = self.nbytes + item.size
         if self.diffs is not None:
             self.diffs.append((item.seq, entries))
-        if nbytes > KEPT_BYTES or len(log) > self.most:
+        if item.size > SMALL or len(log) > self.most:
+            self.settle()
+
+    def settle(self) -> None:
+        """Keep no more than may be kept. Amortised O(1) for each message.
+
+        Small messages are appended to the log, and that is all: what is kept is counted when it is asked for, when a
+        message is not small, or when the log has too many elements.
+        """
+        log = self.log
+        if self._counted != len(log):
+            self._nbytes += sum(map(size_of, log[self._counted + 1 :: 2]))
+            self._counted = len(log)
             self.keep_less()
+
+    def keep_less(self) -> None:
+        """Keep no more than may be kept of messages that are all counted."""
+        self.drop_oldest(len(self.log) // 2 - self.keep)
+        while self._nbytes > KEPT_BYTES:
+            self.drop_oldest(1)
+        while self.diffs and self.diffs[0][0] <= self._floor:
+            self.diffs.popleft()
+
+    @property
+    def floor(self) -> int:
+        """The seq after which all messages are kept."""
+        self.settle()
+        return self._floor
+
+    @floor.setter
+    def floor(self, seq: int) -> None:
+        self._floor = seq
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of the messages that are kept."""
+        self.settle()
+        return self._nbytes
 
     @property
     def published(self) -> int:
         """How many messages there were so far."""
-        return self.past + (len(self.log) - self.dropped) // 2
+        return self.past + len(self.log) // 2
 
     def add(self, reader: ChannelReader) -> None:
         """Have one more reader."""
         self.readers[reader] = None
-        self._find_lone()
+        self.find_lone()
 
     def remove(self, reader: ChannelReader) -> None:
         """Have one reader less."""
         del self.readers[reader]
-        self._find_lone()
+        self.find_lone()
 
     def take_readers(self) -> dict[ChannelReader, None]:
         """Have no readers any more; those that there were."""
-        readers, self.readers, self.lone = self.readers, {}, None
+        readers, self.readers = self.readers, {}
+        self.find_lone()
         return readers
 
-    def _find_lone(self) -> None:
+    def find_lone(self) -> None:
+        """Find the `lone` reader, when there are others or they take messages as they did not before."""
         self.lone = None
         if len(self.readers) == 1 and self.diffs is None:
             (reader,) = self.readers
-            if reader.connection.bundles:
+            if reader.connection.bundles and not reader.void:
                 self.lone = reader
+        if self.lones is not None:
+            self.lones.note(self.slot, self)
 
     @property
     def blocks(self) -> bool:
@@ -356,36 +412,26 @@ class Channel:
 
     def pairs(self) -> Iterator[tuple[int, bytes]]:
         """The seq and the bytes of each message that is kept."""
-        found = islice(self.log, self.dropped, None)
+        self.settle()
+        found = iter(self.log)
         return zip(found, found, strict=True)
 
-    def drop_oldest(self) -> None:
-        """Keep the oldest message no longer. Amortised O(1)."""
-        log, at = self.log, self.dropped
-        self.floor = log[at]
-        self.nbytes -= size_of(log[at + 1])
-        log[at + 1] = None
-        self.dropped = at + 2
-        self.past += 1
-        if self.dropped >= MOST_DROPPED or self.dropped == len(log):
-            del log[: self.dropped]
-            self.dropped = 0
-        self.most = self.dropped + 2 * self.keep
-
-    def keep_less(self) -> None:
-        """Keep no more than may be kept."""
-        while len(self.log) - self.dropped > 2 * self.keep or self.nbytes > KEPT_BYTES:
-            self.drop_oldest()
-            while self.diffs and self.diffs[0][0] <= self.floor:
-                self.diffs.popleft()
+    def drop_oldest(self, n: int) -> None:
+        """Keep the n oldest messages no longer, which are counted. O(n + messages)."""
+        if n > 0:
+            log = self.log
+            self._floor = log[2 * n - 2]
+            self._nbytes -= sum(map(size_of, log[1 : 2 * n : 2]))
+            self._counted -= 2 * n
+            self.past += n
+            del log[: 2 * n]
 
     def restart(self, item: Message) -> None:
         """Queue a message that replaces all before it, so that no earlier cursor can be resumed. O(readers)."""
         self.past = self.published
         self.log.clear()
-        self.dropped = self.nbytes = 0
-        self.most = 2 * self.keep
-        self.floor = item.seq
+        self._counted = self._nbytes = 0
+        self._floor = item.seq
         if self.diffs is not None:
             self.diffs.clear()
         for reader in self.readers:
@@ -396,7 +442,7 @@ class Channel:
         if self.diffs is None:
             self.diffs = deque()
             self.diffs_floor = seq
-            self.lone = None
+            self.find_lone()
 
     def diffs_after(self, after: int) -> list[Entries] | None:
         """What the messages after a seq changed, oldest first; None when that is not all kept."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from itertools import count
 from typing import Any
 
-from app.streaming.buffer import CHANGE, KEPT_BYTES, LONGER, Channel, Entries, Message, TakesBundles
+from app.streaming.buffer import CHANGE, SMALL, Channel, Entries, Message, TakesBundles
 
 
 def publish_all(
@@ -48,12 +48,9 @@ def publish_all(
         log = channel.log
         log.append(seq)
         log.append(text)
-        channel.nbytes = nbytes = channel.nbytes + len(text) + LONGER
-        if nbytes > KEPT_BYTES or len(log) > channel.most:
-            channel.keep_less()
+        if len(text) > SMALL or len(log) > channel.most:
+            channel.settle()
         sent += 1
-        if reader.void:
-            continue
         connection = reader.connection
         if connection is not last:
             last = connection

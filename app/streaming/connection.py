@@ -12,6 +12,7 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable
+from itertools import count
 from typing import ClassVar, Protocol
 
 from app.streaming.buffer import CHANGE, GONE, LONGER, READY, Bundle, Channel, Conflation, Message
@@ -41,6 +42,8 @@ def not_now() -> bool:
 def write_nothing(data: bytes) -> None:
     """Never called: it goes with `not_now`."""
 
+
+_numbers = count(1)
 
 WAITS: Writing = not_now, write_nothing
 """A server without a way to write at once."""
@@ -134,6 +137,12 @@ class Reader:
         if connection.waiter is not None:
             connection.wake()
 
+    def set_void(self, void: bool) -> None:
+        """Take messages from now on, or none that is queued or comes."""
+        self.void = void
+        if self.channel is not None:
+            self.channel.find_lone()
+
     def fall_behind(self) -> None:
         """Drop what is queued, and get the whole list again once the queue is empty."""
         self.connection.discard(self)
@@ -146,7 +155,7 @@ class Reader:
 
     def begin(self, items: Iterable[Message]) -> None:
         """Queue what the stream begins with, or go on with after it fell behind, however much it is."""
-        self.void = False
+        self.set_void(False)
         connection = self.connection
         if self.channel is not None:
             # What waits for it counts.
@@ -213,6 +222,7 @@ class Connection(ABC):
         "lost",
         "most",
         "nbytes",
+        "number",
         "queue",
         "several",
         "timers",
@@ -225,6 +235,8 @@ class Connection(ABC):
 
     def __init__(self, hub: ConnectionHub, limit: int, most: int = MOST_QUEUED) -> None:
         self.hub = hub
+        self.number = next(_numbers)
+        """That of no other connection of this process."""
         self.limit = limit
         self.most = most
         """Bytes from which on slow readers fall behind, beyond what their streams began with."""
@@ -358,9 +370,10 @@ class Connection(ABC):
         self.nbytes += size
         self.queue.append((reader, item))
 
-    def push_all(self, readers: list[Reader], texts: list[bytes]) -> None:
+    def push_all(self, readers: list[Reader], texts: list[bytes], frames: bytes | None = None) -> None:
         """As `Reader.push` of one change after another, of which `texts` are what WebSockets have of messages. The
-        readers are neither void nor conflated. Where no limit is near the changes are queued as a bundle.
+        readers are neither void nor conflated. Where no limit is near the changes are queued as a bundle, with its
+        `frames`.
         """
         n, several = len(texts), self.several
         nbytes = sum(map(len, texts)) + n * LONGER
@@ -372,7 +385,7 @@ class Connection(ABC):
                 reader.push(Message.of_rest(-1, CHANGE, text))
             return
         self.depth += depth
-        self.append(several, Bundle(readers, texts, nbytes))
+        self.append(several, Bundle(readers, texts, nbytes, frames))
         self.wake()
 
     def take_apart(self) -> None:
@@ -401,7 +414,7 @@ class Connection(ABC):
         if reader.void:
             return
         self.take_apart()
-        reader.void = True
+        reader.set_void(True)
         self._void += reader.waiting
         self._void_bytes += reader.nbytes
         many = self._void >= FEW and self._void * 2 > len(self.queue)

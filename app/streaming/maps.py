@@ -41,18 +41,16 @@ class ResultChannel(Channel):
 
     def publish(self, item: Message, entries: Entries = ()) -> None:
         """As `Channel.publish`; the floor counts all messages."""
-        log, seqs, floor = self.log, self._seqs, self.floor
-        log.append(item.seq)
-        log.append(item.kept)
-        seqs.append(item.seq)
-        self.nbytes += item.size
-        if len(seqs) > self.keep:
+        self._seqs.append(item.seq)
+        super().publish(item, entries)
+
+    def keep_less(self) -> None:
+        log, seqs, floor = self.log, self._seqs, self._floor
+        while len(seqs) > self.keep:
             floor = seqs.popleft()
-        while log and (log[self.dropped] <= floor or (len(log) - self.dropped > 2 and self.nbytes > MOST_KEPT)):
-            self.drop_oldest()
-        self.floor = floor
-        for reader in self.readers:
-            reader.push(item)
+        while log and (log[0] <= floor or (len(log) > 2 and self._nbytes > MOST_KEPT)):
+            self.drop_oldest(1)
+        self._floor = floor
 
 
 class LiveQuery(LiveSubscription):

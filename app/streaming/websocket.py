@@ -208,6 +208,9 @@ class Socket(Connection):
                 text, data = self._frame(reader, item)
                 pieces += (head_of(TEXT_FRAME if text else BINARY_FRAME, len(data)), data)
                 continue
+            if isinstance(item, Bundle) and item.frames is not None:
+                add(item.frames)
+                continue
             for one, rest in item.pairs() if isinstance(item, Bundle) else ((reader, item.made_rest or item.rest),):
                 head = one.prefix
                 if one.packed:

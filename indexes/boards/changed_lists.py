@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import chain, pairwise
-from typing import NamedTuple, overload
+from typing import Any, NamedTuple, TypeVar, overload
 
 import numpy as np
 
 from indexes.boards.results import ListChange, ListEntry, ObjectView
 from indexes.core.arrays import Floats, Ints, Rows
+
+Numbers = TypeVar("Numbers", Ints, Rows)
 
 _made = tuple.__new__
 """Makes a named tuple from its fields in half the time."""
@@ -62,16 +64,36 @@ class ChangedLists(Sequence[ListChange]):
 
     def slots(self) -> list[int]:
         """The slot of the live list of each change."""
+        found: list[int] = self.slot_column().tolist()
+        return found
+
+    def slot_column(self) -> Rows:
+        """As `slots`, as an array."""
         return self._of_first(self.records.live)
 
     def seqs(self) -> list[int]:
         """The seq of each change."""
-        return self._of_first(self.records.seq)
+        found: list[int] = self._of_first(self.records.seq).tolist()
+        return found
 
-    def _of_first(self, column: Ints | Rows) -> list[int]:
+    def _of_first(self, column: Numbers) -> Numbers:
         """What the first record of each change has."""
-        found: list[int] = column.tolist()
-        return found if self.ends is None else [found[begin] for begin in (0, *self.ends[:-1].tolist())]
+        return column if self.ends is None else column[np.append(0, self.ends[:-1])]
+
+    def reordered(self, order: Ints) -> ChangedLists:
+        """These changes in another order."""
+        places, ends = order, None
+        if self.ends is not None:
+            counts = np.diff(self.ends, prepend=0)[order]
+            ends = np.cumsum(counts)
+            places = np.arange(ends[-1]) + np.repeat(self.ends[order] - ends, counts)
+        at: list[int] = places.tolist()
+        columns: list[Any] = [
+            column[places] if isinstance(column, np.ndarray) else column and list(map(column.__getitem__, at))
+            for column in self.records
+        ]
+        moved = Records(*columns)
+        return ChangedLists(moved, ends, self.distinct)
 
     def _all(self) -> list[ListChange]:
         """The changes one by one; made once. Equal changes of a seq share their entries."""

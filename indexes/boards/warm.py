@@ -143,8 +143,9 @@ def _exercise_text() -> None:
     tiles = TileTexts(one, one, np.zeros((1, NUMBERS)), text, len(numbers), False, one, np.zeros(1, np.bool_))
     write_tiles(np.empty(most_bytes(pieces, tiles), np.uint8), np.empty(1, np.int64), pieces, tiles)
     pieces, rank, text = pieces_of([""] * (END + 1)), np.ones(1, np.int32), np.frombuffer(b",\0", np.uint8)
-    changes = ChangeTexts(one + 1, one, rank, rank, one, np.zeros((1, 2)), text, 1)
-    write_changes(np.empty(change_text.most_bytes(pieces, changes), np.uint8), pieces, changes)
+    changes = ChangeTexts(one + 1, one, rank, rank, one, np.zeros((1, 2)), text, 1, text[:0])
+    out = np.empty(change_text.most_bytes(pieces, changes), np.uint8)
+    write_changes(out, np.empty(1, np.int64), np.empty(1, np.int64), pieces, changes)
 
 
 def _exercise_cutting(board: BoardEngine) -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from itertools import accumulate
+from itertools import accumulate, pairwise
 
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.rendering.boards import BoardJson
 from app.streaming.boards import LiveBoard
 from app.streaming.buffer import CHANGE, Words
+from app.streaming.frames import TEXT, head_of
 from indexes.boards.changed_lists import ChangedLists, Records
 from indexes.boards.results import Slice
 from tests.streaming.helpers import alone, ready
@@ -75,6 +77,46 @@ def test_changes_of_several_objects_are_written_as_they_are_alone(
     for epoch in ("e1", "e2", "e1"):
         found = live.write.changed(changes, Words.of(epoch, CHANGE, blocks=False))
         assert found == [item.rest.replace(b'"e1:', f'"{epoch}:'.encode()) for item in alone]
+
+
+@given(
+    rows=st.lists(ROW, min_size=2, max_size=8),
+    lengths=st.lists(st.integers(1, 3), min_size=8, max_size=8) | st.none(),
+    prefixes=st.lists(st.text("ab", max_size=70), min_size=8, max_size=8),
+    data=st.data(),
+)
+def test_frames_have_each_change_behind_its_prefix_in_any_order(
+    rows: list[Row], lengths: list[int] | None, prefixes: list[str], data: st.DataObject
+) -> None:
+    changes = _changes(rows, None)
+    if lengths is not None:
+        ends = [end for end in accumulate(lengths) if end < len(rows)] + [len(rows)]
+        changes = ChangedLists(changes.records, np.array(ends), True)
+    order = data.draw(st.permutations(range(len(changes))))
+    moved = changes.reordered(np.array(order))
+    assert list(moved) == [changes[at] for at in order]
+    before = [f"{{{prefix}".encode() for prefix in prefixes[: len(order)]]
+    service = Service()
+    write = LiveBoard(service.world.resource, service.world, service.hub).write
+    words = Words.of("e1" * data.draw(st.integers(1, 20)), CHANGE, blocks=False)
+    wanted = write.changed(moved, words)
+    sizes = [len(prefix) + len(text) for prefix, text in zip(before, wanted, strict=True)]
+    found = write.framed(moved, words, before)
+    if min(sizes) < 126:
+        assert found is None
+        return
+    assert found is not None
+    texts, whole, ends = found
+    assert texts == wanted
+    frames = [whole[begin:end] for begin, end in pairwise((0, *ends))]
+    assert frames == [head_of(TEXT, size) + a + b for size, a, b in zip(sizes, before, wanted, strict=True)]
+
+
+def test_changes_that_are_too_long_for_a_short_head_or_have_payloads_are_not_framed() -> None:
+    write, words = BoardJson("distance", "delay"), Words.of("e" * 70_000, CHANGE, blocks=False)
+    row = ("o1", (1, 1), 0.5, 1.0, 3)
+    assert write.framed(_changes([row], None), words, [b"{"]) is None
+    assert write.framed(_changes([row], [b"{}"]), Words.of("e1", CHANGE, blocks=False), [b"{" * 200]) is None
 
 
 @alone

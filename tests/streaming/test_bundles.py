@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import partial
 from typing import Any, cast
+from unittest.mock import patch
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from app.rendering import boards
+from app.streaming import lone
 from app.streaming.buffer import CHANGE, GONE, Bundle, Channel, Message, message
 from app.streaming.bundles import publish_all
 from app.streaming.connection import Connection, ConnectionHub, Reader
+from app.streaming.frames import TEXT, head_of
 from tests.streaming.helpers import alone, ready
 from tests.streaming.site import SUBSCRIBE, Site, served
 from tests.streaming.world import BundlingTap, Limits, apart, quiet
@@ -42,7 +46,7 @@ class Queue(Connection):
         super().__init__(cast("ConnectionHub", None), LIMIT, MOST)
         self.all = [Reader(self) for _ in range(READERS)]
         for reader in self.all:
-            reader.channel = cast("Channel", "any")
+            reader.channel = Channel("boards/b", "any", "changes", 0, 1)
 
     def readers(self) -> Iterable[Reader]:
         return self.all
@@ -96,7 +100,7 @@ def carry_out(queue: Queue, action: Any, n: int) -> Any:
         case "finish", at:
             reader = queue.all[at]
             reader.finish(message("e", n, GONE, "{}"))
-            reader.channel = cast("Channel", "another")
+            reader.channel = Channel("boards/b", "another", "changes", 0, 1)
         case "take", most:
             return queue.take_some(most)
     return []
@@ -158,8 +162,13 @@ def test_a_change_that_nobody_follows_is_passed_over() -> None:
     assert publish_all([None, None], [1, 2], [b"a", b"b"], False, lambda place: ()) == 0
 
 
+@pytest.mark.parametrize("few", [1, 64])
 @pytest.mark.parametrize("limit", [3, 256])
-def test_a_socket_gets_in_a_bundle_what_it_would_get_one_by_one(limit: int) -> None:
+def test_a_socket_gets_in_a_bundle_what_it_would_get_one_by_one(
+    limit: int, few: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lone, "FEW", few)
+
     @served(limits=Limits(stream_queue=limit))
     async def run(site: Site) -> None:
         world = site.service.world
@@ -179,6 +188,44 @@ def test_a_socket_gets_in_a_bundle_what_it_would_get_one_by_one(limit: int) -> N
             assert (await peer.ask(op="ping")) == {"event": "pong"}
 
     run()
+
+
+@pytest.mark.parametrize("least", [126, 999])
+def test_sockets_that_follow_lists_alone_get_frames_in_one_piece(least: int) -> None:
+    queued: list[Any] = []
+    push_all = Connection.push_all
+
+    def pushed(*given: Any) -> None:
+        queued.append(given)
+        push_all(*given)
+
+    @served()
+    async def run(site: Site) -> None:
+        world = site.service.world
+        world.by_column = True
+        for i in range(4):
+            world.subscribe(f"s{i}")
+        world.take_slice()
+        async with site.socket() as one, site.socket() as two:
+            for i in range(4):
+                await (one, two)[i % 2].ask(**{**SUBSCRIBE, "id": f"s{i}"})
+            with (
+                patch.object(lone, "FEW", 1),
+                patch.object(boards, "LEAST_FRAMED", least),
+                patch.object(Connection, "push_all", pushed),
+            ):
+                site.service.deliver(*(partial(world.put, "o0", 0, -float(i)) for i in (1, 2, 3)))
+            for peer, whose in ((one, (0, 2)), (two, (1, 3))):
+                got = [await peer.next() for _ in range(6)]
+                at = got[0]["seq"]
+                wanted = [(f"s{i}", seq) for seq in range(at, at + 3) for i in whose]
+                assert [(each["id"], each["seq"]) for each in got] == wanted
+
+    run()
+    assert [len(given) for given in queued] == [4 if least == 126 else 3] * 2
+    for _, readers, texts, *frames in queued:
+        whole = [reader.prefix + text for reader, text in zip(readers, texts, strict=True)]
+        assert frames in ([], [b"".join(head_of(TEXT, len(one)) + one for one in whole)])
 
 
 def _packed(operation: dict[str, Any]) -> bytes:

@@ -41,6 +41,18 @@ def test_a_message_that_is_longer_than_what_is_kept_can_be_resumed_behind() -> N
     assert (channel.nbytes, channel.missed(3), channel.missed(4)) == (0, None, [])
 
 
+@pytest.mark.parametrize("keep", [0, 3, 256])
+def test_small_messages_are_counted_later_and_never_many_of_them(keep: int) -> None:
+    channel = Channel("relays/r", "mine", "events", 0, keep)
+    for seq in range(1, 1_001):
+        channel.publish(notification(seq, 10))
+        assert len(channel.log) // 2 <= keep * 9 // 8
+        assert channel.published == seq
+    assert [one.seq for one in channel.kept] == list(range(1_001 - keep, 1_001))
+    assert channel.floor == 1_000 - keep
+    assert channel.nbytes == sum(len(one.block) for one in channel.kept)
+
+
 def test_what_is_kept_is_nothing_to_the_collector() -> None:
     channel = Channel("relays/r", "mine", "events", 0, 256)
     for seq in range(1, 11):

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 from itertools import pairwise
 from typing import Any
+from unittest.mock import patch
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.streaming import lone
 from app.streaming.connection import Reader
 from tests.streaming.world import Limits, Service, Tap, apply, quiet, shown
 
@@ -260,4 +262,5 @@ def test_every_reader_holds_the_true_list_at_every_position(script: list[Any], b
             play.look()
         await play.end()
 
-    asyncio.run(run())
+    with patch.object(lone, "FEW", 1):
+        asyncio.run(run())

@@ -29,12 +29,16 @@ come before these values, and NULL is written for a rank that there is not.
 MINUS = 45
 """A character."""
 
+TEXT, MIDDLE_SIZE, HEAD_BYTES = 0x81, 126, 4
+"""How the frame of a text message begins whose size takes two bytes, and how many bytes there are before the text."""
+
 
 class ChangeTexts(NamedTuple):
     """What changes say, by column: the records of each are those up to the one in `ends`.
 
     A row of `numbers` has x and y; `text` has those that are not written as whole numbers as JSON, a COMMA behind each,
-    and from `names` on the id of each object, a NUL behind each.
+    and from `names` on the id of each object, a NUL behind each. `prefixes` has what comes before each change in its
+    frame, a NUL behind each; where it is empty, changes are not in frames.
     """
 
     ends: Ints
@@ -45,20 +49,32 @@ class ChangeTexts(NamedTuple):
     numbers: Floats
     text: Bytes
     names: int
+    prefixes: Bytes
 
 
 def most_bytes(pieces: Pieces, changes: ChangeTexts) -> int:
     """At least as many bytes as `write_changes` writes."""
     each = len(pieces.text) + 7 * (DIGITS + 1)
-    return each * len(changes.seq) + len(changes.text)
+    return (each + HEAD_BYTES) * len(changes.seq) + len(changes.text) + len(changes.prefixes)
 
 
 @kernel
-def write_changes(out: Bytes, pieces: Pieces, changes: ChangeTexts) -> int:
-    """Write changes one behind the other. Returns the number of bytes, for which `out` has room if it has
-    `most_bytes`. O(bytes)."""
-    at, number, name, record = int64(0), int64(0), changes.names, int64(0)
+def write_changes(out: Bytes, begins: Ints, ends: Ints, pieces: Pieces, changes: ChangeTexts) -> int:
+    """Write changes one behind the other, with where each begins and ends. Returns the number of bytes, for which `out`
+    has room if it has `most_bytes`. O(bytes).
+
+    Before a change in a frame are its head and its prefix. The head is that of a text of 126 to 65,535 bytes, whatever
+    the size is.
+    """
+    at, number, name, record, prefix = int64(0), int64(0), changes.names, int64(0), int64(0)
+    framed = len(changes.prefixes) > 0
     for c in range(len(changes.ends)):
+        frame = at
+        if framed:
+            begin = at = frame + HEAD_BYTES
+            at = put_until(out, at, changes.prefixes, prefix, NUL)
+            prefix += at - begin + 1
+        begins[uint64(c)] = at
         seq, first, end = changes.seq[uint64(record)], record, changes.ends[uint64(c)]
         for piece in range(HEAD, FIRST):
             at = put_piece(out, at, pieces, piece)
@@ -98,4 +114,9 @@ def write_changes(out: Bytes, pieces: Pieces, changes: ChangeTexts) -> int:
                 at = behind
             record += 1
         at = put_piece(out, at, pieces, END)
+        ends[uint64(c)] = at
+        if framed:
+            size = at - frame - HEAD_BYTES
+            out[uint64(frame)], out[uint64(frame + 1)] = TEXT, MIDDLE_SIZE
+            out[uint64(frame + 2)], out[uint64(frame + 3)] = (size >> 8) & 0xFF, size & 0xFF
     return at
