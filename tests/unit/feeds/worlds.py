@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from bench.baselines.compared_feeds import COMPARED
+from indexes.core.steps import run_all
 from indexes.feeds.config import FeedConfig, Keywords, Point, Shown
-from indexes.feeds.feed import FeedIndex, Posted, run_all
+from indexes.feeds.feed import FeedIndex, Posted
 from indexes.feeds.kernels.subscriptions import ENTRY, POSTS, ROW, THETA
 from indexes.feeds.kernels.window import NEXT
 from indexes.feeds.report import ChangedLists, Report
