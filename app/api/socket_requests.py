@@ -11,7 +11,7 @@ import asyncio
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping
 from time import perf_counter
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 from fastapi import FastAPI
@@ -64,6 +64,17 @@ _SEQ = re.compile(rb'\{"seq":(\d+)[,}]')
 _GONE: Message = {"type": "http.disconnect"}
 
 
+class _Target(NamedTuple):
+    """What a short request is about, by its method and path."""
+
+    method: str
+    path: str
+    verb: Verb
+    name: str
+    id: str
+    query: str
+
+
 class SocketRequests:
     """Carries out the requests of all sockets; `ready` says whether the service takes any, `pass_on` has those
     carried out that are not a replica's.
@@ -88,6 +99,7 @@ class SocketRequests:
         self._pass_on = pass_on
         self.largest_frame = settings.max_body + LARGEST_HEAD
         self._accounting = Accounting(settings, metrics)
+        self._last: _Target | None = None
 
     def begin(self, request: SocketRequest, caller: Caller, peer: Peer) -> Coroutine[Any, Any, Answered] | None:
         """Have the lane of small writes answer a request, or return what carries it out."""
@@ -101,11 +113,15 @@ class SocketRequests:
         lane = self._lane
         if request.size > lane.largest:
             return None
-        path, _, query = request.path.partition("?")
-        parts = path.split("/")
-        verb = lane.verb(request.method, parts)
-        if verb is None or parts[0] or parts[1] != "v1" or "%" in path or "#" in query:
-            return None
+        target = self._last
+        if target is None or request.path != target.path or request.method != target.method:
+            target = self._target(request)
+            if target is None:
+                return None
+            if not target.id:
+                # Requests about a collection have one path, many behind each other.
+                self._last = target
+        verb = target.verb
         if (request.body is not None) != verb.has_body:
             return None
         key = ""
@@ -115,8 +131,17 @@ class SocketRequests:
             if name.lower() != "idempotency-key" or not value or key:
                 return None
             key = value
+        return ShortOnSocket(self, request, caller, peer, verb, target.name, target.id, target.query, key)
+
+    def _target(self, request: SocketRequest) -> _Target | None:
+        """What a request is about by its path, where it may be a short one."""
+        path, _, query = request.path.partition("?")
+        parts = path.split("/")
+        verb = self._lane.verb(request.method, parts)
+        if verb is None or parts[0] or parts[1] != "v1" or "%" in path or "#" in query:
+            return None
         id = parts[5] if len(parts) > 5 else ""
-        return ShortOnSocket(self, request, caller, peer, verb, parts[3], id, query, key)
+        return _Target(request.method, request.path, verb, parts[3], id, query)
 
     def respond(
         self,
