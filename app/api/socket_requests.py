@@ -11,7 +11,7 @@ import asyncio
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping
 from time import perf_counter
-from typing import Any, NamedTuple
+from typing import Any, TypeAlias
 from urllib.parse import unquote
 
 from fastapi import FastAPI
@@ -46,6 +46,10 @@ LARGEST_HEAD = 1 << 16
 PassOn = Callable[[DirectRoute, Scope, bytes, str | None], Awaitable[Response | None]]
 """Has a request carried out elsewhere, where it is not to be carried out here."""
 
+_Target: TypeAlias = tuple[Verb, str, str, str]
+"""What a short request is about by its method and path: its verb, the name of the resource, the id in it and what
+follows the path."""
+
 OWN = "websocket"
 """How the scope of a request says that it came over a socket."""
 
@@ -62,17 +66,6 @@ _BULK = frozenset({BodyFormat.NDJSON.value, BodyFormat.ARROW.value})
 _SHOWN = {b"retry-after": "Retry-After", b"location": "Location", b"etag": "ETag"}
 _SEQ = re.compile(rb'\{"seq":(\d+)[,}]')
 _GONE: Message = {"type": "http.disconnect"}
-
-
-class _Target(NamedTuple):
-    """What a short request is about, by its method and path."""
-
-    method: str
-    path: str
-    verb: Verb
-    name: str
-    id: str
-    query: str
 
 
 class SocketRequests:
@@ -99,7 +92,7 @@ class SocketRequests:
         self._pass_on = pass_on
         self.largest_frame = settings.max_body + LARGEST_HEAD
         self._accounting = Accounting(settings, metrics)
-        self._last: _Target | None = None
+        self._last: tuple[str, str, _Target | None] = "", "", None
 
     def begin(self, request: SocketRequest, caller: Caller, peer: Peer) -> Coroutine[Any, Any, Answered] | None:
         """Have the lane of small writes answer a request, or return what carries it out."""
@@ -113,15 +106,12 @@ class SocketRequests:
         lane = self._lane
         if request.size > lane.largest:
             return None
-        target = self._last
-        if target is None or request.path != target.path or request.method != target.method:
+        method, path, target = self._last
+        if request.path != path or request.method != method:
             target = self._target(request)
-            if target is None:
-                return None
-            if not target.id:
-                # Requests about a collection have one path, many behind each other.
-                self._last = target
-        verb = target.verb
+        if target is None:
+            return None
+        verb, name, id, query = target
         if (request.body is not None) != verb.has_body:
             return None
         key = ""
@@ -131,7 +121,7 @@ class SocketRequests:
             if name.lower() != "idempotency-key" or not value or key:
                 return None
             key = value
-        return ShortOnSocket(self, request, caller, peer, verb, target.name, target.id, target.query, key)
+        return ShortOnSocket(self, request, caller, peer, verb, name, id, query, key)
 
     def _target(self, request: SocketRequest) -> _Target | None:
         """What a request is about by its path, where it may be a short one."""
@@ -140,8 +130,12 @@ class SocketRequests:
         verb = self._lane.verb(request.method, parts)
         if verb is None or parts[0] or parts[1] != "v1" or "%" in path or "#" in query:
             return None
-        id = parts[5] if len(parts) > 5 else ""
-        return _Target(request.method, request.path, verb, parts[3], id, query)
+        if len(parts) > 5:
+            return verb, parts[3], parts[5], query
+        # Requests about a collection have one path, many behind each other.
+        target = verb, parts[3], "", query
+        self._last = request.method, request.path, target
+        return target
 
     def respond(
         self,
