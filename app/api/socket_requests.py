@@ -115,10 +115,10 @@ class SocketRequests:
         if (request.body is not None) != verb.has_body:
             return None
         key = ""
-        for name, value in request.headers.items():
-            if name in _TRACED and value.isascii() and value.isprintable():
+        for header, value in request.headers.items():
+            if header in _TRACED and value.isascii() and value.isprintable():
                 continue
-            if name.lower() != "idempotency-key" or not value or key:
+            if header.lower() != "idempotency-key" or not value or key:
                 return None
             key = value
         return ShortOnSocket(self, request, caller, peer, verb, name, id, query, key)
