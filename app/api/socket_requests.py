@@ -11,7 +11,7 @@ import asyncio
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping
 from time import perf_counter
-from typing import Any
+from typing import Any, TypeAlias
 from urllib.parse import unquote
 
 from fastapi import FastAPI
@@ -45,6 +45,10 @@ LARGEST_HEAD = 1 << 16
 
 PassOn = Callable[[DirectRoute, Scope, bytes, str | None], Awaitable[Response | None]]
 """Has a request carried out elsewhere, where it is not to be carried out here."""
+
+_Target: TypeAlias = tuple[Verb, str, str, str]
+"""What a short request is about by its method and path: its verb, the name of the resource, the id in it and what
+follows the path."""
 
 OWN = "websocket"
 """How the scope of a request says that it came over a socket."""
@@ -88,6 +92,7 @@ class SocketRequests:
         self._pass_on = pass_on
         self.largest_frame = settings.max_body + LARGEST_HEAD
         self._accounting = Accounting(settings, metrics)
+        self._last: tuple[str, str, _Target | None] = "", "", None
 
     def begin(self, request: SocketRequest, caller: Caller, peer: Peer) -> Coroutine[Any, Any, Answered] | None:
         """Have the lane of small writes answer a request, or return what carries it out."""
@@ -101,22 +106,36 @@ class SocketRequests:
         lane = self._lane
         if request.size > lane.largest:
             return None
-        path, _, query = request.path.partition("?")
-        parts = path.split("/")
-        verb = lane.verb(request.method, parts)
-        if verb is None or parts[0] or parts[1] != "v1" or "%" in path or "#" in query:
+        method, path, target = self._last
+        if request.path != path or request.method != method:
+            target = self._target(request)
+        if target is None:
             return None
+        verb, name, id, query = target
         if (request.body is not None) != verb.has_body:
             return None
         key = ""
-        for name, value in request.headers.items():
-            if name in _TRACED and value.isascii() and value.isprintable():
+        for header, value in request.headers.items():
+            if header in _TRACED and value.isascii() and value.isprintable():
                 continue
-            if name.lower() != "idempotency-key" or not value or key:
+            if header.lower() != "idempotency-key" or not value or key:
                 return None
             key = value
-        id = parts[5] if len(parts) > 5 else ""
-        return ShortOnSocket(self, request, caller, peer, verb, parts[3], id, query, key)
+        return ShortOnSocket(self, request, caller, peer, verb, name, id, query, key)
+
+    def _target(self, request: SocketRequest) -> _Target | None:
+        """What a request is about by its path, where it may be a short one."""
+        path, _, query = request.path.partition("?")
+        parts = path.split("/")
+        verb = self._lane.verb(request.method, parts)
+        if verb is None or parts[0] or parts[1] != "v1" or "%" in path or "#" in query:
+            return None
+        if len(parts) > 5:
+            return verb, parts[3], parts[5], query
+        # Requests about a collection have one path, many behind each other.
+        target = verb, parts[3], "", query
+        self._last = request.method, request.path, target
+        return target
 
     def respond(
         self,

@@ -31,13 +31,16 @@ TEXT, BINARY = 0x81, 0x82
 MIDDLE, LONG = Struct("!BBH").pack, Struct("!BBQ").pack
 """Heads of frames that are not small, by their first byte, 126 or 127, and the size of the message."""
 
+_WORDS = '"keywords"'
+"""The name of an object whose keys are words: too many for each to be looked for among those that came before."""
+
 encode_json = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
 """A value as compact JSON text. Raises ValueError and TypeError for what is not JSON."""
 
 
 def read_text(frame: str) -> Any:
     """The value of a text frame. Raises ValueError."""
-    return from_json(frame, allow_inf_nan=False, cache_strings="keys")
+    return from_json(frame, allow_inf_nan=False, cache_strings="none" if _WORDS in frame else "keys")
 
 
 def read_packed(frame: bytes) -> Any:

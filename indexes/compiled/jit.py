@@ -2,8 +2,8 @@
 
 An entry point of the kernels is a `kernel`; what only other kernels call is `internal`, or `inlined` where the call
 would cost more than the work. `vectorized` is a `kernel` for loops over columns, `allocating_kernel` one that makes
-arrays, and `expanded` copies a few lines into each caller before types are inferred. All release the GIL while they
-run, and what they are compiled to is kept on disk (`indexes.compiled.cache`).
+arrays, and `expanded` copies a few lines into each caller before types are inferred. All but a `short_kernel` release
+the GIL while they run, and what they are compiled to is kept on disk (`indexes.compiled.cache`).
 
 Numba counts references to every array that passes between kernels, an atomic instruction each way; for a NamedTuple of
 a dozen arrays that costs several times a small kernel's own work. A kernel that neither makes nor returns arrays does
@@ -57,8 +57,8 @@ cache.folder()
 
 def compiler(**options: Any) -> Callable[[F], F]:
     """A decorator as `numba.njit` with these options, which keeps the machine code on disk."""
-    chosen = {**_OWN, **options}
-    compile_ = numba.njit(nogil=True, no_cfunc_wrapper=True, pipeline_class=library.KernelCompiler, **chosen)
+    chosen = {"nogil": True, **_OWN, **options}
+    compile_ = numba.njit(no_cfunc_wrapper=True, pipeline_class=library.KernelCompiler, **chosen)
 
     def decorate(function: F) -> F:
         compiled = compile_(function)
@@ -71,6 +71,7 @@ def compiler(**options: Any) -> Callable[[F], F]:
 
 
 _kernel = compiler(_nrt=False)
+_short = compiler(_nrt=False, nogil=False)
 _internal = compiler(_nrt=False, no_cpython_wrapper=True)
 _inlined = compiler(_nrt=False, no_cpython_wrapper=True, forceinline=True)
 _vectorized = compiler(_nrt=False, fastmath={"nnan", "nsz"})
@@ -81,6 +82,12 @@ _expanded = compiler(inline="always")
 def kernel(function: F) -> F:
     """Compile an entry point that makes no arrays: Python and other kernels may call it."""
     return _kernel(function)
+
+
+def short_kernel(function: F) -> F:
+    """As `kernel`, for some microseconds of work: it keeps the GIL. To get it back takes longer where another thread
+    has something to do."""
+    return _short(function)
 
 
 def internal(function: F) -> F:

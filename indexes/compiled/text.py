@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from indexes.compiled.blocks import copy_lanes
 from indexes.compiled.jit import inlined
-from indexes.compiled.simd import LANES
+from indexes.compiled.simd import LANES, primitive, replace
 from indexes.core.arrays import Bytes, Ints, int64, uint64
+
+from llvmlite import ir  # isort: skip
+from numba import types  # isort: skip
 
 EXACT = float(1 << 53)
 """Whole numbers up to this size are written without a point."""
@@ -23,6 +26,28 @@ DIGITS = 20
 
 WIDE = LANES
 """Bytes that are copied at once."""
+
+
+EIGHT = 8
+"""Bytes that are read as one number: so many more lie behind a text that is read so."""
+
+
+@primitive
+def _eight_read(typing: Any, text: Any, at: Any) -> Any:
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        data = context.make_array(signature.args[0])(context, builder, value=args[0]).data
+        address = builder.bitcast(builder.gep(data, [args[1]]), ir.IntType(64).as_pointer())
+        return builder.load(address, align=1)
+
+    return types.uint64(text, types.int64), codegen
+
+
+def eight_bytes(text: Bytes, at: int) -> int:
+    """Eight bytes as a number, the first byte lowest."""
+    return uint64(int.from_bytes(text[at : at + EIGHT].tobytes(), "little"))
+
+
+replace(eight_bytes, lambda text, at: _eight_read(text, at))
 
 
 class Pieces(NamedTuple):

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from indexes.compiled.jit import inlined, kernel
-from indexes.compiled.text import Pieces, put
+from indexes.compiled.text import EIGHT, Pieces, put
 from indexes.core.arrays import Bools, Bytes, Ints32, int64, uint64
 
 LONGEST_ID, LONGEST_NUMBER = 128, 24
@@ -37,10 +37,12 @@ class Cut(NamedTuple):
 
 
 def room(size: int, pieces: Pieces, variables: int) -> Cut:
-    """Room for what is cut out of so many bytes, of elements with these pieces and so many variables."""
+    """Room for what is cut out of so many bytes, of elements with these pieces and so many variables, and for EIGHT
+    bytes behind the ids."""
     most = size // (int(pieces.begin[variables]) + variables) + 1
     # A comma may be as short as what stands behind an id.
-    return Cut(np.empty(size + 1, np.uint8), np.empty(size, np.uint8), np.empty(most * (variables - 1) + 1, np.int32))
+    ids, offset = np.empty(size + 1 + EIGHT, np.uint8), np.empty(most * (variables - 1) + 1, np.int32)
+    return Cut(ids, np.empty(size, np.uint8), offset)
 
 
 @kernel

@@ -12,7 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from indexes.compiled.jit import inlined, kernel
+from indexes.compiled.jit import inlined, short_kernel
+from indexes.compiled.simd import bit_count, prefetch_line
+from indexes.compiled.text import EIGHT, eight_bytes
 from indexes.core import aligned
 from indexes.core.arrays import Bytes, Rows, UInt64s, int64, uint64
 from indexes.core.cutting import SPACE
@@ -29,9 +31,6 @@ is in use."""
 
 PROBES = 8
 """Slots in which an id may be."""
-
-UNKNOWN, TOO_LONG = -1, -2
-"""In place of a row: an id that is not here, and one that cannot be."""
 
 WRAPPED = 1 << 32
 """Generations that a slot can tell apart."""
@@ -50,43 +49,64 @@ class KnownIds:
         if self._generation == WRAPPED:
             self._slots, self._generation = self._slots[:0], 1
 
+    def make_room(self, known: int) -> bool:
+        """Make room for so many ids. Returns whether there was too little: none is known then."""
+        slots = 2 * max(1, known)
+        if len(self._slots) >= slots:
+            return False
+        self._slots = aligned.zeros((1 << (slots - 1).bit_length(), WORDS), np.uint64)
+        return True
+
+    def rows(self, texts: Bytes, count: int) -> Rows:
+        """The row of each of so many ids, given as bytes, a SPACE behind each, and EIGHT bytes behind the last; below 0
+        where it is not known here: -1 less the place of its first byte. There is to be room for some. O(ids)."""
+        rows = np.empty(count, np.int32)
+        look_up(self._slots, self._generation, texts, rows)
+        return rows
+
+    def learn(self, texts: Bytes, rows: Rows) -> None:
+        """Know ids, given as for `rows`, as far as they are not too long and there is room. O(ids)."""
+        remember(self._slots, self._generation, texts, rows)
+
     def find(self, texts: Bytes, ids: Sequence[str], among: Mapping[str, int]) -> Rows | None:
-        """The row of each of the ids, which are also given as bytes, a SPACE behind each; None where one is not in the
-        dict, or that is empty or too large. O(ids)."""
+        """The row of each of the ids, which are also given as for `rows`; None where one is not in the dict, or that is
+        empty or too large. O(ids)."""
         if not 0 < len(among) <= MOST:
             return None
-        if len(self._slots) < 2 * len(among):
-            self._slots = aligned.zeros((1 << (2 * len(among) - 1).bit_length(), WORDS), np.uint64)
-        rows = np.empty(len(ids), np.int32)
-        if look_up(self._slots, self._generation, texts, rows):
-            at = np.flatnonzero(rows < 0)
+        self.make_room(len(among))
+        rows = self.rows(texts, len(ids))
+        at = np.flatnonzero(rows < 0)
+        if len(at):
             found: list[Any] = [among.get(ids[i]) for i in at.tolist()]
             if None in found:
                 return None
-            learns = bool((rows == UNKNOWN).any())
             rows[at] = found
-            if learns:
-                remember(self._slots, self._generation, texts, rows)
+            self.learn(texts, rows)
         return rows
 
 
-@kernel
-def look_up(slots: UInt64s, generation: int, texts: Bytes, rows: Rows) -> int:
-    """Write the row of each id, or UNKNOWN or TOO_LONG; returns how many of these there are."""
-    at, unknown = int64(0), int64(0)
-    for i in range(len(rows)):
+@short_kernel
+def look_up(slots: UInt64s, generation: int, texts: Bytes, rows: Rows) -> None:
+    """Write the row of each id, or -1 less the place of its first byte."""
+    at = int64(0)
+    for _ in range(len(rows)):
         a, b, c, length = _words(texts, at)
         at += length + 1
-        row = int64(TOO_LONG)
+        # All of them are on their way before the first is read.
+        prefetch_line(slots, WORDS * _home(slots, a, b, c))
+    at = int64(0)
+    for i in range(len(rows)):
+        a, b, c, length = _words(texts, at)
+        row = int64(-1) - at
         if length <= LONGEST:
             slot = _slot_of(slots, generation, a, b, c)
-            row = int64(slots[uint64(slot), 3] & uint64(0xFFFFFFFF)) if slot >= 0 else int64(UNKNOWN)
-        unknown += row < 0
+            if slot >= 0:
+                row = int64(slots[uint64(slot), 3] & uint64(0xFFFFFFFF))
         rows[uint64(i)] = row
-    return unknown
+        at += length + 1
 
 
-@kernel
+@short_kernel
 def remember(slots: UInt64s, generation: int, texts: Bytes, rows: Rows) -> None:
     """Note the row of each id that is not too long, in place of others where there is no room."""
     at = int64(0)
@@ -106,22 +126,30 @@ def remember(slots: UInt64s, generation: int, texts: Bytes, rows: Rows) -> None:
 
 @inlined
 def _words(texts: Bytes, at: int) -> tuple[int, int, int, int]:
-    """The bytes of an id as three words, the first byte lowest, and how many they are. Bytes of one that is too long
-    overlap in the last."""
-    a = b = c = uint64(0)
-    length = int64(0)
-    byte = uint64(texts[uint64(at)])
-    while byte != SPACE:
-        shifted = byte << uint64(8 * (length & 7))
-        if length < 8:
-            a |= shifted
-        elif length < 16:
-            b |= shifted
-        else:
-            c |= shifted
-        length += 1
-        byte = uint64(texts[uint64(at + length)])
+    """The bytes of an id as three words, the first byte lowest, and how many they are. Those of one that is too long
+    are not in them."""
+    b = c = uint64(0)
+    a, length = _word(texts, at)
+    if length == EIGHT:
+        b, more = _word(texts, at + EIGHT)
+        length += more
+    if length == 2 * EIGHT:
+        c, more = _word(texts, at + 2 * EIGHT)
+        length += more
+        while texts[uint64(at + length)] != SPACE:
+            length += 1
     return a, b, c, length
+
+
+@inlined
+def _word(texts: Bytes, at: int) -> tuple[int, int]:
+    """The next eight bytes of an id, with zeros from the first SPACE on, and how many there are before that."""
+    word = eight_bytes(texts, at)
+    other = word ^ uint64(0x2020202020202020)
+    # The lowest bit of this is the highest one of the first byte that is a SPACE.
+    spaces = (other - uint64(0x0101010101010101)) & ~other & uint64(0x8080808080808080)
+    before = ((spaces & (~spaces + uint64(1))) >> uint64(7)) - uint64(1)
+    return word & before, bit_count(int64(before)) >> 3
 
 
 @inlined

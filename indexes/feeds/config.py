@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from operator import lt
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, Self, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -19,9 +19,50 @@ from indexes.feeds.tokens import Bag
 
 Point: TypeAlias = tuple[float, float]
 
-Texts: TypeAlias = list[str] | pa.StringArray
-"""A column of words: a list for few documents, which needs no conversion from requests or for the index; an Arrow array
-for many, which takes less memory."""
+SPACE = " "
+
+
+@dataclass(slots=True, frozen=True)
+class Spaced:
+    """So many words as one text, a space behind each; none of them has a space in it. `listed` are the same, where they
+    are at hand.
+
+    >>> spaced = Spaced("ramen udon ", 2)
+    >>> spaced.words(), spaced.column().to_pylist()
+    (['ramen', 'udon'], ['ramen', 'udon'])
+    """
+
+    text: str
+    count: int
+    listed: list[str] | None = field(default=None, compare=False)
+
+    def __len__(self) -> int:
+        return self.count
+
+    @classmethod
+    def of(cls, words: list[str], together: str) -> Self | None:
+        """These words, which are `together` with spaces between them; None where one has a space or a NUL in it, or
+        there are none."""
+        if not words or together.count(SPACE) != len(words) - 1 or "\0" in together:
+            return None
+        return cls(f"{together}{SPACE}", len(words), words)
+
+    def words(self) -> list[str]:
+        """The words. O(words), or O(1) where they are at hand."""
+        return self.text.split(SPACE)[:-1] if self.listed is None else self.listed
+
+    def column(self) -> pa.StringArray:
+        """The words as an Arrow array. O(bytes), without a Python object for each."""
+        texts = np.frombuffer(self.text.encode(), np.uint8)
+        is_end = texts == ord(SPACE)
+        offset = np.zeros(self.count + 1, np.int32)
+        offset[1:] = np.flatnonzero(is_end) - np.arange(self.count)
+        return pa.StringArray.from_buffers(self.count, pa.py_buffer(offset), pa.py_buffer(texts[~is_end]))
+
+
+Texts: TypeAlias = list[str] | Spaced | pa.StringArray
+"""A column of words: a list for a few documents; one text for some, in which words are looked for together; an Arrow
+array for many, which takes the least memory."""
 
 Shown: TypeAlias = list[str] | dict[str, float]
 """Keywords in responses: a list in the order given, or weights by word; casefolded."""
@@ -126,8 +167,12 @@ class Keywords:
         begin = np.cumsum([0, *(len(one.word) for one in some)], dtype=np.int64)[:-1]
         end = np.concatenate([np.empty(0, np.int64), *(one.end for one in some)])
         word: Texts
-        if all(isinstance(one.word, list) for one in some):
-            word = list(chain.from_iterable(one.word for one in some))
+        lists = [one.word for one in some if isinstance(one.word, list)]
+        texts = [one.word for one in some if isinstance(one.word, Spaced)]
+        if len(lists) == len(some):
+            word = list(chain.from_iterable(lists))
+        elif len(texts) == len(some):
+            word = Spaced("".join([one.text for one in texts]), sum(map(len, texts)))
         else:
             word = pa.concat_arrays([pa.array([], pa.string()), *(one.column() for one in some)])
         return Keywords(
@@ -139,11 +184,15 @@ class Keywords:
 
     def words(self) -> list[str]:
         """The words of all documents. O(words), or O(1) where they are a list."""
-        word: list[str] = self.word if isinstance(self.word, list) else self.word.to_pylist()
+        if isinstance(self.word, list):
+            return self.word
+        word: list[str] = self.word.words() if isinstance(self.word, Spaced) else self.word.to_pylist()
         return word
 
     def column(self) -> pa.StringArray:
         """The words of all documents as an Arrow array. O(words), or O(1) where they are one."""
+        if isinstance(self.word, Spaced):
+            return self.word.column()
         return pa.array(self.word, pa.string()) if isinstance(self.word, list) else self.word
 
     def weights(self) -> Floats:
@@ -158,9 +207,16 @@ class Keywords:
             self.unweighted = int(np.count_nonzero(np.isnan(self.weight)))
         return self.unweighted
 
+    def unlisted(self) -> Keywords:
+        """The same without the list of what is one text as well. O(1)."""
+        if not isinstance(self.word, Spaced):
+            return self
+        word = Spaced(self.word.text, self.word.count)
+        return Keywords(self.end, word, self.weight, self.sound, self.unweighted)
+
     def in_column(self) -> Keywords:
         """The same with the words as an Arrow array, which takes the least memory. O(words), or O(1)."""
-        if not isinstance(self.word, list):
+        if not isinstance(self.word, list | Spaced):
             return self
         return Keywords(self.end, self.column(), self.weight, self.sound, self.unweighted)
 
@@ -219,17 +275,20 @@ class Keywords:
 
     def _letters(self) -> Ints:
         """How long each word is."""
-        if isinstance(self.word, list):
-            return np.array(list(map(len, self.word)), np.int64)
+        if isinstance(self.word, list | Spaced):
+            return np.array(list(map(len, self.words())), np.int64)
         letters: Ints = pc.utf8_length(self.word).to_numpy(zero_copy_only=False)
         return letters
 
     def part(self, first: int, end: int) -> Keywords:
-        """The keywords of documents `first` to `end` - 1, over the same memory but for a list."""
+        """The keywords of documents `first` to `end` - 1, over the same memory but for a list, which one text becomes
+        for good: where one document is asked for, others will be."""
         if not first and end == len(self.end):
             return self
         begin = int(self.end[first - 1]) if first else 0
         upto = int(self.end[end - 1]) if end else 0
+        if isinstance(self.word, Spaced):
+            self.word = self.word.words()
         word = self.word[begin:upto] if isinstance(self.word, list) else self.word.slice(begin, upto - begin)
         return Keywords(self.end[first:end] - begin, word, self.weight[begin:upto], self.sound)
 
@@ -237,7 +296,7 @@ class Keywords:
         """The keywords of these documents, in this order. O(their words)."""
         at, n = np.asarray(rows, np.int64), run_lengths(self.end)
         places = run_places(self.end[at] - n[at], n[at])
-        word = self.word
+        word = self.words() if isinstance(self.word, Spaced) else self.word
         some = [word[i] for i in places.tolist()] if isinstance(word, list) else word.take(pa.array(places))
         return Keywords(np.cumsum(n[at]), some, self.weight[places], self.sound)
 

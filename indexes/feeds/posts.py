@@ -86,7 +86,9 @@ def joined(steps: Sequence[Newest]) -> Piece:
     """The posts of steps that follow each other, at least one. O(words)."""
     sizes = [len(step.ids) for step in steps]
     numbers = np.arange(steps[0].first, steps[0].first + sum(sizes))
-    payload = [step.payload.get(i) for step in steps for i in range(len(step.ids))]
+    payload: list[bytes | None] = [None] * sum(sizes)
+    if any(step.payload for step in steps):
+        payload = [step.payload.get(i) for step in steps for i in range(len(step.ids))]
     return Piece(
         steps[0].first,
         numbers + np.repeat(np.array([step.seq - step.first for step in steps], np.int64), sizes),

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from indexes.core.steps import run_all
-from indexes.feeds.config import FeedConfig, Keywords
+from indexes.feeds.config import FeedConfig, Keywords, Spaced
 from indexes.feeds.feed import FeedIndex, Remembered
 from indexes.feeds.kernels.cells import build_cells
 from indexes.feeds.report import Report
@@ -26,6 +26,7 @@ def exercise(feed: FeedIndex) -> None:
     bags = [bag_of(rng.choice(list("abcdefgh"), 3).tolist()) for _ in range(80)]
     points = rng.random((80, 2))
     feed.post(feed.documents(bags[:10]), points[:10])
+    feed.documents_of(Keywords(np.array([1, 2]), Spaced("a b ", 2), np.ones(2)))
     slots = feed.subscribe(feed.documents(bags[:20]), points[:20], np.full(20, 2), np.full(20, 0.5))
     feed.follow(int(slots[0]))
     for first in range(0, 80, 40):

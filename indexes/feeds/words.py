@@ -8,8 +8,11 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
+from indexes.compiled.text import EIGHT
 from indexes.core.arrays import Bools, Floats, Ints, Ints32
-from indexes.feeds.config import Keywords, bag_of_shown
+from indexes.core.known_ids import MOST, KnownIds
+from indexes.feeds.config import SPACE, Keywords, Spaced, bag_of_shown
+from indexes.feeds.kernels.word_order import in_order
 
 
 class Documents(NamedTuple):
@@ -38,6 +41,7 @@ class Vocabulary:
         self._number: dict[str, int] = {}
         self._free: list[int] = []
         self._word: list[str] = []
+        self._known = KnownIds()
 
     def __len__(self) -> int:
         """The end of the numbers, those of forgotten words included."""
@@ -77,12 +81,16 @@ class Vocabulary:
     def documents_of(self, keywords: Keywords) -> Documents:
         """The bags of keywords as arrays; new words get numbers. Keywords that are in order are the bags themselves.
         O(words), and O(n log n) where they are not. Raises ValueError where there is not one weight for each."""
-        end, words, weight = keywords.end, keywords.words(), keywords.weight
-        if not keywords.in_order():
-            return self.documents([bag_of_shown(one) for one in keywords.shown()])
-        if len(weight) != len(words) or (int(end[-1]) if len(end) else 0) != len(words):
-            raise ValueError(f"there are {len(weight)} weights for {len(words)} words")
-        return Documents(end, self._numbers_of(words), keywords.weights())
+        end, weight, count = keywords.end, keywords.weight, len(keywords.word)
+        if len(weight) != count or (int(end[-1]) if len(end) else 0) != count:
+            raise ValueError(f"there are {len(weight)} weights for {count} words")
+        if isinstance(keywords.word, Spaced):
+            texts = _bytes_of(keywords.word.text)
+            if in_order(np.frombuffer(texts, np.uint8), end):
+                return Documents(end, self._numbers_in(texts, keywords.word), keywords.weights())
+        elif keywords.in_order():
+            return Documents(end, self._numbers_of(keywords.words()), keywords.weights())
+        return self.documents([bag_of_shown(one) for one in keywords.shown()])
 
     def _numbers_of(self, words: list[str]) -> Ints32:
         return np.array(self.take(words), np.int32)
@@ -95,8 +103,32 @@ class Vocabulary:
         except KeyError:
             return [numbers[word] if word in numbers else self._take(word) for word in words]
 
+    def _numbers_in(self, texts: bytearray, spaced: Spaced) -> Ints32:
+        """The same of words that are also given as bytes."""
+        if len(self._number) > MOST:
+            return self._numbers_of(spaced.words())
+        if self._known.make_room(len(self._number)):
+            self._learn_all()
+        column = np.frombuffer(texts, np.uint8)
+        found = self._known.rows(column, len(spaced))
+        at = np.flatnonzero(found < 0)
+        if len(at):
+            begins = (-1 - found[at]).tolist()
+            words = [texts[begin : texts.index(SPACE.encode(), begin)].decode() for begin in begins]
+            found[at] = self._numbers_of(words)
+            self._known.learn(column, found)
+        return found
+
+    def _learn_all(self) -> None:
+        """Let all words that may be spaced be found together."""
+        words = [word for word in self._number if word and SPACE not in word and "\0" not in word]
+        rows = np.array([self._number[word] for word in words], np.int32)
+        texts = _bytes_of("".join([f"{word}{SPACE}" for word in words]))
+        self._known.learn(np.frombuffer(texts, np.uint8), rows)
+
     def forget(self, used: Bools) -> None:
         """Free the numbers of words that are not `used` (by number). O(numbers)."""
+        self._known = KnownIds()
         for number in np.flatnonzero(~used[: len(self._word)]).tolist():
             if self._number.get(self._word[number]) == number:
                 del self._number[self._word[number]]
@@ -123,3 +155,8 @@ class Vocabulary:
             self._word.append(word)
         self._number[word] = number
         return number
+
+
+def _bytes_of(texts: str) -> bytearray:
+    """Words as kernels read them, a space behind each."""
+    return bytearray(f"{texts}{SPACE * EIGHT}", "utf-8")

@@ -35,7 +35,7 @@ def read(some: list[Any], needed: bool) -> tuple[Keywords, list[Any]]:
 
 @given(some=st.lists(items, max_size=4), needed=st.booleans(), few=st.sampled_from([1, 4]))
 def test_keywords_read_together_are_those_read_one_by_one(some: list[Any], needed: bool, few: int) -> None:
-    with patch("app.api.feeds.parsing.keywords.FEW", few):
+    with patch("app.api.feeds.parsing.keywords.FEW", few // 4), patch("app.api.feeds.parsing.keywords.SOME", few):
         found, errors = read(some, needed)
     with patch("app.api.feeds.parsing.keywords._plain", lambda _: None):
         wanted, faults = read(some, needed)

@@ -157,7 +157,7 @@ class PostPlan(SteppedPlan):
         number = engine.posts_kept.next - lo
         step = Newest(number, self.first_seq, c.at, c.ids, c.keywords, c.points, c.payload).part(lo, hi)
         reached = index.post_shown(step.keywords, step.points, c.at, report)
-        self._newest, self._executed = step, hi
+        self._newest, self._executed = step._replace(keywords=step.keywords.unlisted()), hi
         if not index.due:
             return reached, report.end()
         self._steps = self._begin_epoch(reached, report)

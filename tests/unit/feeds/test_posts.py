@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from indexes.feeds.config import Keywords, Shown
+from indexes.feeds.config import SPACE, Keywords, Shown, Spaced
 from indexes.feeds.posts import Newest, Piece, Posts
 from indexes.feeds.results import PostView
 
@@ -35,7 +35,9 @@ class Model:
         points, payload = self.rng.random((len(ids), 2)), {i: b"[%d]" % i for i in range(0, len(ids), 3)}
         keywords = Keywords.of(shown)
         if self.rng.random() < 0.5:
-            keywords = Keywords(keywords.end, keywords.words(), keywords.weight)
+            words = keywords.words()
+            text = Spaced.of(words, SPACE.join(words)) if self.rng.random() < 0.5 else None
+            keywords = Keywords(keywords.end, text or words, keywords.weight).unlisted()
         step = Newest(first, self.seq, self.at, ids, keywords, points, payload)
         for part in step.parts(int(self.rng.integers(1, 9))):
             self.posts.append(part)

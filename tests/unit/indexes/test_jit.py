@@ -14,7 +14,7 @@ ROOT = Path(indexes.__file__).parent.parent
 SOURCES = sorted(path for folder in ("indexes", "bench", "tests") for path in (ROOT / folder).rglob("*.py"))
 
 INNER = {"internal", "inlined", "float_internal", "float_inlined"}
-OUTER = {"kernel", "float_kernel", "float_inlined_kernel", "allocating_kernel"}
+OUTER = {"kernel", "short_kernel", "float_kernel", "float_inlined_kernel", "allocating_kernel"}
 COMPILED = INNER | OUTER | {"expanded", "vectorized", "overload"}
 
 

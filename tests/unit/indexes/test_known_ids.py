@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from indexes.compiled.text import EIGHT
 from indexes.core import known_ids
 from indexes.core.arrays import Bytes
 from indexes.core.known_ids import LONGEST, KnownIds
@@ -31,7 +32,7 @@ class Noted(dict[str, int]):
 
 
 def _texts(ids: list[str]) -> Bytes:
-    return np.frombuffer("".join(f"{id} " for id in ids).encode(), np.uint8).copy()
+    return np.frombuffer("".join(f"{id} " for id in [*ids, "a" * EIGHT]).encode(), np.uint8).copy()[: -EIGHT - 1]
 
 
 def _some(draw: random.Random, among: dict[str, int]) -> list[str]:

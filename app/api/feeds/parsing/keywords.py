@@ -19,15 +19,18 @@ from indexes.feeds.config import (
     MOST_LETTERS,
     MOST_WEIGHT,
     MOST_WORDS,
+    SPACE,
     Keywords,
     Shown,
+    Spaced,
+    Texts,
     listed,
     weighted,
 )
 from indexes.feeds.tokens import STOP_WORDS, tokens
 
-FEW = 1_024
-"""Documents up to which their words stay a list."""
+FEW, SOME = 8, 1_024
+"""Documents up to which their words stay a list, or one text."""
 
 _NUMBERS = frozenset({float, int})
 _NEITHER = "must be a list of words, or an object of weights by word"
@@ -167,7 +170,7 @@ def plain_keywords(items: Sequence[Any]) -> Keywords | None:
     # Most have few words, for which Python is faster than numpy.
     numbers = weights if not listed_words else [weight for weight in weights if weight == weight]
     try:
-        together, total, weight = "\0".join(words), sum(numbers), np.array(weights, np.float64)
+        together, total, weight = SPACE.join(words), sum(numbers), np.array(weights, np.float64)
     except (TypeError, OverflowError):
         # What is no text, or a number too large.
         return None
@@ -176,8 +179,14 @@ def plain_keywords(items: Sequence[Any]) -> Keywords | None:
     sound = not numbers or (min(numbers) > 0 and max(numbers) <= MOST_WEIGHT)
     letters = set(map(len, words))
     sound = sound and 0 not in letters and max(letters, default=0) <= MOST_LETTERS and longest <= MOST_WORDS
-    word = words if len(items) <= FEW else pa.array(words, pa.string())
-    return Keywords(np.array(ends, np.int64), word, weight, sound, listed_words)
+    return Keywords(np.array(ends, np.int64), _texts(words, together, len(items)), weight, sound, listed_words)
+
+
+def _texts(words: list[str], together: str, documents: int) -> Texts:
+    """The words of so many documents as it is best for these; `together` is the same with spaces between them."""
+    if documents > SOME:
+        return pa.array(words, pa.string())
+    return words if documents <= FEW else Spaced.of(words, together) or words
 
 
 def _lists(batch: pa.RecordBatch, name: str, of: str) -> list[Any] | None:
