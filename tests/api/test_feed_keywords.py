@@ -37,7 +37,7 @@ def read(some: list[Any], needed: bool) -> tuple[Keywords, list[Any]]:
 def test_keywords_read_together_are_those_read_one_by_one(some: list[Any], needed: bool, few: int) -> None:
     with patch("app.api.feeds.parsing.keywords.FEW", few // 4), patch("app.api.feeds.parsing.keywords.SOME", few):
         found, errors = read(some, needed)
-    with patch("app.api.feeds.parsing.keywords._plain", lambda _: None):
+    with patch("app.api.feeds.parsing.keywords.plain_keywords", lambda _: None):
         wanted, faults = read(some, needed)
     assert errors == faults
     assert found.end.tolist() == wanted.end.tolist() and found.words() == wanted.words()
