@@ -41,11 +41,6 @@ class Piece(NamedTuple):
     points: Floats
     payload: pa.BinaryArray
 
-    def unlisted(self) -> Newest:
-        """The same with keywords that are `Keywords.unlisted`, which take less memory. O(1)."""
-        keywords = self.keywords.unlisted()
-        return self if keywords is self.keywords else self._replace(keywords=keywords)
-
     def view(self, number: int) -> PostView:
         """The view of a post. O(its words)."""
         i = number - self.first
