@@ -91,9 +91,10 @@ def _call_type(self: Any, context: Any, args: Any, kws: Any) -> Any:
     if known is None:
         signature = _resolve(self, context, args, kws)
         # What the key names by identity is held as long as the key is.
-        _resolved[key] = (signature, self._impl_keys[signature.args], self, options, args, tuple(kws.values()))
+        held = self, context, options, args, tuple(kws.values())
+        _resolved[key] = signature, self._impl_keys[signature.args], held
         return signature
-    signature, implementation = known[:2]
+    signature, implementation, _ = known
     self._impl_keys[signature.args] = implementation
     return signature
 
