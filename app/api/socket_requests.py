@@ -47,8 +47,8 @@ PassOn = Callable[[DirectRoute, Scope, bytes, str | None], Awaitable[Response | 
 """Has a request carried out elsewhere, where it is not to be carried out here."""
 
 _Target: TypeAlias = tuple[Verb, str, str, str]
-"""What a short request is about by its method and path: its verb, the name of the resource, the id in it and what
-follows the path."""
+"""What the method and the path of a short request say: its verb, the name of the resource, the id in it or "", and the
+query string."""
 
 OWN = "websocket"
 """How the scope of a request says that it came over a socket."""
@@ -93,6 +93,7 @@ class SocketRequests:
         self.largest_frame = settings.max_body + LARGEST_HEAD
         self._accounting = Accounting(settings, metrics)
         self._last: tuple[str, str, _Target | None] = "", "", None
+        """The method, the path and the target of the last request about a collection."""
 
     def begin(self, request: SocketRequest, caller: Caller, peer: Peer) -> Coroutine[Any, Any, Answered] | None:
         """Have the lane of small writes answer a request, or return what carries it out."""
@@ -124,7 +125,7 @@ class SocketRequests:
         return ShortOnSocket(self, request, caller, peer, verb, name, id, query, key)
 
     def _target(self, request: SocketRequest) -> _Target | None:
-        """What a request is about by its path, where it may be a short one."""
+        """The target of a request; None if it cannot be a short one."""
         path, _, query = request.path.partition("?")
         parts = path.split("/")
         verb = self._lane.verb(request.method, parts)
@@ -132,7 +133,7 @@ class SocketRequests:
             return None
         if len(parts) > 5:
             return verb, parts[3], parts[5], query
-        # Requests about a collection have one path, many behind each other.
+        # Many requests in a row are about one collection, with the same path.
         target = verb, parts[3], "", query
         self._last = request.method, request.path, target
         return target

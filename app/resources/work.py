@@ -43,7 +43,9 @@ class Job(Work, Protocol):
     @property
     def alone(self) -> bool: ...
     def lets_begin(self, following: Any) -> bool:
-        """Whether the job behind it may be executed before what was executed of this one is published."""
+        """Whether the job behind it may be executed before what was executed of this one is published: see
+        `indexes.core.plan.Plan`.
+        """
 
     def response_fields(self) -> dict[str, Any]:
         """The fields of the response that only applying gives."""

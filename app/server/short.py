@@ -44,8 +44,8 @@ _UNUSED = _Unused()
 
 
 class Short(CheckedOnce):
-    """A short request on a connection, see `app.api.together.kind.ShortRequest`; `body` is as it came, and so is `line`
-    before its headers, where these were not parsed.
+    """A short request on a connection, see `app.api.together.kind.ShortRequest`; `body` is as it came. So is `line`,
+    the line before the headers; it is empty where uvicorn's parser has read the request.
 
     The other attributes are those by which uvicorn's protocol looks at a request under way.
     """

@@ -68,7 +68,7 @@ class ServiceProtocol(HttpProtocol):
         self.headers = head.headers
         short: Short | None
         if isinstance(last, Short) and last.line == asked:
-            # What is posted to one resource asks for the same over and over.
+            # Requests that post to one resource have the same line one after the other.
             self.url = last.url
             short = Short(self, last.verb, last.name, last.id, last.query, head, self.take_usual_way)
         else:

@@ -26,7 +26,7 @@ except ImportError:
 
 from app.api.problems import Problem
 from app.server.limits import Unread, limits_of, refusal
-from app.streaming.frames import BINARY, TEXT, TEXT_HEADS, Content, head_of
+from app.streaming.frames import BINARY, TEXT, Content, head_of
 from app.streaming.websocket import FRAMES, LARGEST, READ, WRITE
 
 LARGEST_MESSAGE = 1 << 20
@@ -48,9 +48,6 @@ MOST_IDLE_FRAMES = 100
 
 MOST_PONGS = 1 << 14
 """Bytes of pongs that are written while the write buffer is full."""
-
-SHORT = 1 << 9
-"""Bytes of an answer's body up to which it is put together before it is written with others."""
 
 SLICE = 1 << 12
 """Bytes of frames that are parsed at a time; no more are while a message waits."""
@@ -250,17 +247,12 @@ class SocketProtocol(WebSocketsSansIOProtocol):
         room = LARGEST_WRITTEN
         for message in messages:
             kind, parts = _parts(message)
-            if len(parts) > 1 and len(parts[1]) <= SHORT:
-                # Most answers: one copy of so little costs less than to add up what the parts have.
-                text = b"".join(parts)
-                size = len(text)
-                pieces += (TEXT_HEADS[size] if size < len(TEXT_HEADS) else head_of(TEXT, size), text)
-            else:
-                size = sum(map(len, parts))
-                pieces += (head_of(kind, size), *parts)
+            size = sum(map(len, parts))
             room -= size
             if room < 0:
                 return False
+            pieces.append(head_of(kind, size))
+            pieces += parts
         self.transport.write(b"".join(pieces))
         return True
 

@@ -11,7 +11,7 @@ from app.rendering.boards import board_json
 from app.streaming.buffer import CHANGE, Channel, Entries, Form, Message, Words, message
 from app.streaming.bundles import publish_all
 from app.streaming.conflation import ListResource, board_form
-from app.streaming.lone import Lone
+from app.streaming.lone_readers import LoneReaders
 from app.streaming.protocols import LiveSubscription, Source, StreamHub
 from indexes.boards.changed_lists import ChangedLists, parts_of
 from indexes.boards.config import BoardConfig
@@ -52,7 +52,7 @@ class LiveList(LiveSubscription):
 class LiveBoard(ListResource):
     """A board with live subscriptions."""
 
-    __slots__ = ("_changes", "_lone", "_n_olds", "_olds", "_sent", "board", "by_slot", "write")
+    __slots__ = ("_changes", "_lone_readers", "_n_olds", "_olds", "_sent", "board", "by_slot", "write")
     by_id: dict[str, LiveList]  # type: ignore[assignment]
 
     def __init__(self, resource: str, engine: StreamedBoard, hub: StreamHub) -> None:
@@ -61,7 +61,7 @@ class LiveBoard(ListResource):
         self.by_slot: dict[int, LiveList] = {}
         self._changes: list[Channel | None] = []
         """By slot, the channel of changes."""
-        self._lone = Lone()
+        self._lone_readers = LoneReaders()
         self._olds: list[Channel | None] = []
         """By slot, the channel of changes with old values; `_n_olds` are there."""
         self._n_olds = 0
@@ -96,7 +96,7 @@ class LiveBoard(ListResource):
         """Note the channels of a live subscription by its slot."""
         if changes is not self._changes[slot]:
             self._changes[slot] = changes
-            self._lone.follow(slot, changes)
+            self._lone_readers.follow(slot, changes)
         self._n_olds += (old is not None) - (self._olds[slot] is not None)
         self._olds[slot] = old
 
@@ -134,7 +134,7 @@ class LiveBoard(ListResource):
     def _deliver_columns(self, changes: ChangedLists) -> None:
         """As `_deliver_changes`, of changes by column."""
         if not self._n_olds:
-            sent = self._lone.deliver(changes, self.write, Words.of(self.hub.epoch, CHANGE, blocks=False))
+            sent = self._lone_readers.deliver(changes, self.write, Words.of(self.hub.epoch, CHANGE, blocks=False))
             if sent is not None:
                 self._sent += sent
                 return

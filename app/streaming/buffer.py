@@ -259,8 +259,8 @@ class TakesBundles(Protocol):
     def push_all(self, readers: list[Any], texts: list[bytes], frames: bytes | None = None, /) -> None: ...
 
 
-class LoneReaders(Protocol):
-    """What a channel tells of its lone reader; see `app.streaming.lone.Lone`."""
+class LoneListener(Protocol):
+    """What is notified of a channel's lone reader: see `app.streaming.lone_readers`."""
 
     def note(self, slot: int, channel: Channel, /) -> None: ...
 
@@ -269,11 +269,11 @@ class Channel:
     """One form of one live subscription: its readers and its last messages.
 
     `kept` are all messages after the seq `floor`, at most `keep` of them and `KEPT_BYTES` bytes: they have `nbytes`.
-    `log` may have `most` elements before it is looked at; `past` counts the messages that are kept no longer, and
+    `log` may have `most` elements before it is settled; `past` counts the messages that are kept no longer, and
     `published` all so far. `left_at` is when the last reader left, undefined while there are readers. `lone` is the
-    only reader, where that is on a connection that takes bundles and takes messages now; None where there was a
-    conflated one. `lones`, if there are any, are told of it as that of `slot`. `diffs` has what the messages after the
-    seq `diffs_floor` changed, for conflated readers; None as long as there was none.
+    only reader, where it takes messages now and its connection takes bundles; None once there was a conflated one.
+    `listener`, if there is one, is notified of it as that of `slot`. `diffs` has what the messages after the seq
+    `diffs_floor` changed, for conflated readers; None as long as there was none.
     """
 
     __slots__ = (
@@ -286,9 +286,9 @@ class Channel:
         "id",
         "keep",
         "left_at",
+        "listener",
         "log",
         "lone",
-        "lones",
         "most",
         "past",
         "readers",
@@ -312,7 +312,7 @@ class Channel:
         self.most = 2 * (keep + keep // 8)
         self.past = 0
         self.lone: ChannelReader | None = None
-        self.lones: LoneReaders | None = None
+        self.listener: LoneListener | None = None
         self.slot = -1
         self.diffs: deque[tuple[int, Entries]] | None = None
         self.diffs_floor = floor
@@ -334,10 +334,10 @@ class Channel:
             self.settle()
 
     def settle(self) -> None:
-        """Keep no more than may be kept. Amortised O(1) for each message.
+        """Count the messages, and keep no more than may be kept. Amortised O(1) for each message.
 
-        Small messages are appended to the log, and that is all: what is kept is counted when it is asked for, when a
-        message is not small, or when the log has too many elements.
+        Small messages are appended to the log uncounted, until what is kept is asked for, a message is not small, or
+        the log has too many elements.
         """
         log = self.log
         if self._counted != len(log):
@@ -391,14 +391,14 @@ class Channel:
         return readers
 
     def find_lone(self) -> None:
-        """Find the `lone` reader, when there are others or they take messages as they did not before."""
+        """Set `lone` after a change of the readers, or of whether they take messages."""
         self.lone = None
         if len(self.readers) == 1 and self.diffs is None:
             (reader,) = self.readers
             if reader.connection.bundles and not reader.void:
                 self.lone = reader
-        if self.lones is not None:
-            self.lones.note(self.slot, self)
+        if self.listener is not None:
+            self.listener.note(self.slot, self)
 
     @property
     def blocks(self) -> bool:
@@ -417,7 +417,7 @@ class Channel:
         return zip(found, found, strict=True)
 
     def drop_oldest(self, n: int) -> None:
-        """Keep the n oldest messages no longer, which are counted. O(n + messages)."""
+        """Drop the n oldest messages, which are counted; none where n is below 1. O(messages)."""
         if n > 0:
             log = self.log
             self._floor = log[2 * n - 2]

@@ -43,10 +43,11 @@ def write_nothing(data: bytes) -> None:
     """Never called: it goes with `not_now`."""
 
 
-_numbers = count(1)
-
 WAITS: Writing = not_now, write_nothing
 """A server without a way to write at once."""
+
+_numbers = count(1)
+"""The numbers of connections."""
 
 
 class Pump:
@@ -138,7 +139,7 @@ class Reader:
             connection.wake()
 
     def set_void(self, void: bool) -> None:
-        """Take messages from now on, or none that is queued or comes."""
+        """Drop the messages that are queued and those to come, or take them from now on."""
         self.void = void
         if self.channel is not None:
             self.channel.find_lone()
@@ -236,7 +237,7 @@ class Connection(ABC):
     def __init__(self, hub: ConnectionHub, limit: int, most: int = MOST_QUEUED) -> None:
         self.hub = hub
         self.number = next(_numbers)
-        """That of no other connection of this process."""
+        """That of no other connection of this process; above 0."""
         self.limit = limit
         self.most = most
         """Bytes from which on slow readers fall behind, beyond what their streams began with."""

@@ -45,6 +45,7 @@ class ResultChannel(Channel):
         super().publish(item, entries)
 
     def keep_less(self) -> None:
+        """As `Channel.keep_less`; the floor is the last seq that is not kept, whether its message was or not."""
         log, seqs, floor = self.log, self._seqs, self._floor
         while len(seqs) > self.keep:
             floor = seqs.popleft()

@@ -145,7 +145,7 @@ class Applier:
         return queue.pending[1].job
 
     async def _run_in_slices(self, queue: ResourceQueue, slices: SliceRunner) -> None:
-        """Apply long jobs in the kernel thread, and short ones behind them here: a change of threads costs more."""
+        """Apply commands until none is left, with long ones in a kernel thread; fail the queue where one fails."""
         try:
             try:
                 await self._apply_in_slices(queue, slices)
@@ -160,6 +160,7 @@ class Applier:
             queue.waiting = []
 
     async def _apply_in_slices(self, queue: ResourceQueue, slices: SliceRunner) -> None:
+        """Execute long jobs in a kernel thread, and short ones behind them here: a change of threads costs more."""
         until, budget = time.perf_counter() + TURN, SLICE
         while queue.pending and not self.repair.abandoning:
             pending = queue.pending[0]
@@ -180,6 +181,7 @@ class Applier:
                 queue.pending.popleft()
                 self._finish(pending)
             self.count()
+            # While the thread is ahead the engine has changes that are not published.
             if slices.ahead is None:
                 waiting, queue.waiting = queue.waiting, []
                 for fn, future in waiting:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 
 from app.errors import LogUnavailable
 from app.runtime import clock, logs, tracing
@@ -66,11 +66,6 @@ class Committer:
         self._applier.queued += 1
         self._group.append(pending)
         self._schedule()
-
-    def add_all(self, group: Iterable[Pending]) -> None:
-        """Add accepted commands to the next group, in order."""
-        for pending in group:
-            self.add(pending)
 
     def withdraw(self, queue: ResourceQueue) -> list[Pending]:
         """Take the commands of a resource out of the next group."""
@@ -231,30 +226,21 @@ class Committer:
         while await self._thread.run(self._log.prune, through_lsn):  # noqa: ASYNC110
             await asyncio.sleep(0.02)
 
-    async def write_answers(self) -> None:
-        """Store the fields of responses that only applying has given. Raises LogUnavailable."""
-        completed = self._answers.take_completed()
+    async def complete_answers(self) -> None:
+        """Replace the stored responses that applying completed, without waiting for the next write. Raises
+        LogUnavailable.
+        """
+        completed, loop = self._answers.take_completed(), asyncio.get_running_loop()
 
         def write() -> None:
             try:
                 self._log.complete_answers(completed)
             except LogUnavailable:
+                # From here, since whoever waits for the thread may be cancelled.
                 loop.call_soon_threadsafe(self._answers.give_back, completed)
                 raise
 
-        loop = asyncio.get_running_loop()
         await self._thread.run(write)
-
-    async def complete_answers(self) -> None:
-        """Replace the stored responses that applying completed, without waiting for the next write. Raises
-        LogUnavailable.
-        """
-        completed = self._answers.take_completed()
-        try:
-            await self._thread.run(self._log.complete_answers, completed)
-        except LogUnavailable:
-            self._answers.give_back(completed)
-            raise
 
     async def forget_answers(self) -> None:
         """Delete stored responses that are older than the limit. Raises LogUnavailable."""

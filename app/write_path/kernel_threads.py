@@ -13,6 +13,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 COUNT = 2
+"""Threads; all resources share them."""
 
 SLICE = 0.005
 """Seconds of kernel work between two publishing steps, about."""
@@ -67,10 +68,12 @@ class SliceRunner:
         self._not_taken: deque[Slice] = deque()
         """The offer, until the thread takes it."""
         self.ahead: Slice | None = None
-        """What the thread went on with by itself."""
+        """The slice that the thread has taken from the offer, and may be executing."""
 
     async def execute(self, job: Executable, budget: float, behind: Executable | None) -> None:
-        """Execute a slice of a job, which is the one that is `ahead` if there is one, and offer the one behind it."""
+        """Execute a slice of a job, and offer the job behind it. Where a slice is `ahead`, it is of this job and is
+        waited for. Raises what executing raises.
+        """
         under_way, self.ahead = self.ahead, None
         self._executing = True
         self.offer(behind)
@@ -104,7 +107,7 @@ class SliceRunner:
                 await self.ahead.executed
 
     def _run(self, loop: asyncio.AbstractEventLoop, first: Slice) -> None:
-        """In the thread: execute a slice and what it goes on with."""
+        """In the thread: execute a slice, and each that is offered meanwhile and may begin."""
         under_way: Slice | None = first
         while under_way is not None:
             job, budget, executed = under_way
@@ -117,7 +120,7 @@ class SliceRunner:
             loop.call_soon_threadsafe(_resolve, executed, failure)
 
     def _next(self, job: Executable) -> Slice | None:
-        """What the thread goes on with behind a slice of this job."""
+        """The slice that is offered, where this job lets it begin."""
         try:
             return self._not_taken.popleft() if job.lets_begin(self._not_taken[0].job) else None
         except IndexError:
@@ -125,10 +128,12 @@ class SliceRunner:
 
 
 def _slice(job: Executable, budget: float) -> Slice:
+    """A slice that waits to be executed."""
     return Slice(job, budget, asyncio.get_running_loop().create_future())
 
 
 def _resolve(executed: asyncio.Future[None], failure: BaseException | None) -> None:
+    """Resolve a future unless whoever waits for it was cancelled."""
     if executed.done():
         return
     if failure is None:

@@ -220,7 +220,7 @@ class Maintenance:
             await self._writer.make_room()
             found = await self._writer.consistent_cut(journal or (), indexes or ())
             # Replay recomputes the fields of responses that only applying gives; from a snapshot on it cannot.
-            await self._writer.committer.write_answers()
+            await self._writer.committer.complete_answers()
             return found
 
         try:

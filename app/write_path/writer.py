@@ -92,7 +92,9 @@ class Writer:
         self.catalog = catalog
         self.answers = answers
         self._marks = ResourceQueue("", None, "")
-        self.applier = Applier(catalog, metrics, partial(self._enqueue, self._marks), self._take_back)
+        enqueue_mark = partial(self._enqueue, self._marks)
+        # The committer and the applier need each other.
+        self.applier = Applier(catalog, metrics, enqueue_mark, lambda queue: self.committer.withdraw(queue))  # noqa: PLW0108
         self.repair = self.applier.repair
         self.committer = Committer(log_store, answers, self.applier, metrics, self._stop_checks)
         self._log = log_store
@@ -279,7 +281,8 @@ class Writer:
                     continue
                 jobs[resource] = entry.latest.capture(resource in journal, resource in indexes)
                 group.append(Pending(queue, jobs[resource]))
-            self.committer.add_all(group)
+            for pending in group:
+                self.committer.add(pending)
         for outcome in await asyncio.gather(*(pending.future for pending in group), return_exceptions=True):
             if outcome is not None:
                 raise outcome
@@ -489,10 +492,6 @@ class Writer:
         pending = Pending(queue, job, entries, receipts, then)
         self.committer.add(pending)
         return pending
-
-    def _take_back(self, queue: ResourceQueue) -> list[Pending]:
-        """Take the commands of a resource out of the next group."""
-        return self.committer.withdraw(queue)
 
     def _stop_checks(self) -> None:
         """Stop the checks and encodings of long commands, which are behind what could not be logged."""

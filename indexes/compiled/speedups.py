@@ -4,8 +4,9 @@ For each operator of a kernel numba looks up every overload of that operator in 
 flags, and compares flags by making dictionaries of all their options, twice: a fifth of the time of compiling. It tries
 them all again for each use of the operator: a twelfth. To find the variables of an instruction it asks of each of its
 parts, most of which are names, whether it is one of six kinds of container: a tenth. A function that is copied into its
-callers is translated anew for each call of it: a twentieth. Each acquisition of LLVM's lock is told to two timers of
-each kernel whose compilation is under way, which nobody reads: a twentieth.
+callers is translated again for each call of it: a twentieth. Each acquisition of LLVM's lock notifies two timers of
+each kernel whose compilation is under way, which nobody reads: a twentieth. Copies of a function have copies of the
+source location of each instruction, although locations never change.
 """
 
 from __future__ import annotations
@@ -90,9 +91,10 @@ def _call_type(self: Any, context: Any, args: Any, kws: Any) -> Any:
     if known is None:
         signature = _resolve(self, context, args, kws)
         # What the key names by identity is held as long as the key is.
-        _resolved[key] = (signature, self._impl_keys[signature.args], self, options, args, tuple(kws.values()))
+        held = self, context, options, args, tuple(kws.values())
+        _resolved[key] = signature, self._impl_keys[signature.args], held
         return signature
-    signature, implementation = known[:2]
+    signature, implementation, _ = known
     self._impl_keys[signature.args] = implementation
     return signature
 
@@ -111,14 +113,14 @@ def _inline_function(
     return self.inline_ir(caller_ir, block, i, _inlinable[key], function.__code__.co_freevars, arg_typs=arg_typs)
 
 
-def _heard(send: Callable[..., None]) -> Callable[..., None]:
-    """What sends an event, if anybody listens to its kind."""
+def _only_to_listeners(send: Callable[..., None]) -> Callable[..., None]:
+    """The function that sends events, for kinds that have a listener; others are not even made."""
 
-    def send_if_heard(kind: str, *args: Any, **data: Any) -> None:
+    def send_to_listeners(kind: str, *args: Any, **data: Any) -> None:
         if event._registered.get(kind):
             send(kind, *args, **data)
 
-    return send_if_heard
+    return send_to_listeners
 
 
 _NO_VARIABLES = frozenset({str, int, float, bool, type(None), ir.Loc})
@@ -134,16 +136,17 @@ def _list_variables(self: ir.Inst, part: Any) -> Any:
 
 
 def _no_timer(kind: str, callback: Callable[[float], None]) -> AbstractContextManager[None]:
+    """In place of a timer that nobody reads, nothing."""
     return nullcontext()
 
 
-def _same(self: ir.Loc, memo: Any) -> ir.Loc:
-    """What a copy of a place in the source is: it never changes."""
+def _shared(self: ir.Loc, memo: Any) -> ir.Loc:
+    """In place of a copy of a source location, which never changes, the location itself."""
     return self
 
 
 def install() -> None:
-    """Put all this in the place of numba's own."""
+    """Replace these parts of numba."""
     TargetConfig.__init__ = _make  # type: ignore[method-assign]
     TargetConfig.__eq__ = _equal  # type: ignore[method-assign]
     TargetConfig.__hash__ = _hash  # type: ignore[method-assign]
@@ -151,5 +154,6 @@ def install() -> None:
     types.Function.get_call_type = _call_type  # type: ignore[method-assign]
     InlineWorker.inline_function = _inline_function  # type: ignore[method-assign]
     event.install_timer = _no_timer  # type: ignore[assignment]
-    event.start_event, event.end_event = _heard(event.start_event), _heard(event.end_event)
-    ir.Loc.__deepcopy__ = _same  # type: ignore[attr-defined]
+    event.start_event = _only_to_listeners(event.start_event)
+    event.end_event = _only_to_listeners(event.end_event)
+    ir.Loc.__deepcopy__ = _shared  # type: ignore[attr-defined]

@@ -47,7 +47,7 @@ def eight_bytes(text: Bytes, at: int) -> int:
     return uint64(int.from_bytes(text[at : at + EIGHT].tobytes(), "little"))
 
 
-replace(eight_bytes, lambda text, at: _eight_read(text, at))
+replace(eight_bytes, _eight_read)
 
 
 class Pieces(NamedTuple):

@@ -1,4 +1,4 @@
-"""Work in steps: a generator that yields between pieces of some milliseconds, so that others have their turn."""
+"""Work in steps: generators that yield every few milliseconds, so that their caller can do other work in between."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from indexes.core.background import BackgroundTask
 T = TypeVar("T")
 
 WAIT = 0.005
-"""Seconds that a step waits for another thread."""
+"""Seconds that a step waits for a thread."""
 
 
 def run_all(steps: Generator[None, None, T]) -> T:
@@ -25,24 +25,24 @@ def run_all(steps: Generator[None, None, T]) -> T:
             return result
 
 
-def in_background(work: Callable[[], T], apart: bool) -> Generator[None, None, T]:
-    """Run work in one step, or, where it is to be done `apart`, in a thread of its own. Returns and raises as it."""
-    if not apart:
-        return work()
-    task = BackgroundTask(work)
+def perform(work: Callable[[], T], threaded: bool) -> Generator[None, None, T]:
+    """Run work in one step, or in a thread of its own if `threaded`. Returns and raises what it does."""
+    return (yield from _awaited(BackgroundTask(work))) if threaded else work()
+
+
+def in_halves(work: Callable[[int], Iterator[None]], threaded: bool) -> Generator[None, None, None]:
+    """Run the halves 0 and 1 of some work, which are independent, the second in a thread of its own if `threaded`.
+    Raises what they raise."""
+    if not threaded:
+        yield from chain(work(0), work(1))
+        return
+    second = BackgroundTask(lambda: deque(work(1), 0))
+    yield from work(0)
+    yield from _awaited(second)
+
+
+def _awaited(task: BackgroundTask[T]) -> Generator[None, None, T]:
+    """Wait for a task. Returns and raises what its work does."""
     while not task.done(WAIT):
         yield
     return task.result
-
-
-def in_halves(work: Callable[[int], Iterator[None]], apart: bool) -> Generator[None, None, None]:
-    """Run the halves 0 and 1 of some work, which are independent, the second in a thread of its own where it is to be
-    done `apart`. Raises as they do."""
-    if not apart:
-        yield from chain(work(0), work(1))
-        return
-    task = BackgroundTask(lambda: deque(work(1), 0))
-    yield from work(0)
-    while not task.done(WAIT):
-        yield
-    task.result  # noqa: B018 -- raises what the work raised

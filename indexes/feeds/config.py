@@ -20,12 +20,13 @@ from indexes.feeds.tokens import Bag
 Point: TypeAlias = tuple[float, float]
 
 SPACE = " "
+"""What is behind each word of a `Spaced`; `indexes.core.cutting.SPACE` as a character."""
 
 
 @dataclass(slots=True, frozen=True)
 class Spaced:
-    """So many words as one text, a space behind each; none of them has a space in it. `listed` are the same, where they
-    are at hand.
+    """`count` words as one text, a space behind each; none of them has a space in it. `listed` is the list of them,
+    where it is kept as well.
 
     >>> spaced = Spaced("ramen udon ", 2)
     >>> spaced.words(), spaced.column().to_pylist()
@@ -48,7 +49,7 @@ class Spaced:
         return cls(f"{together}{SPACE}", len(words), words)
 
     def words(self) -> list[str]:
-        """The words. O(words), or O(1) where they are at hand."""
+        """The words. O(words), or O(1) where they are `listed`."""
         return self.text.split(SPACE)[:-1] if self.listed is None else self.listed
 
     def column(self) -> pa.StringArray:
@@ -183,7 +184,7 @@ class Keywords:
         )
 
     def words(self) -> list[str]:
-        """The words of all documents. O(words), or O(1) where they are a list."""
+        """The words of all documents. O(words), or O(1) where there is a list of them."""
         if isinstance(self.word, list):
             return self.word
         word: list[str] = self.word.words() if isinstance(self.word, Spaced) else self.word.to_pylist()
@@ -208,8 +209,8 @@ class Keywords:
         return self.unweighted
 
     def unlisted(self) -> Keywords:
-        """The same without the list of what is one text as well. O(1)."""
-        if not isinstance(self.word, Spaced):
+        """The same without a list of the words beside them as one text. O(1)."""
+        if not isinstance(self.word, Spaced) or self.word.listed is None:
             return self
         word = Spaced(self.word.text, self.word.count)
         return Keywords(self.end, word, self.weight, self.sound, self.unweighted)
@@ -281,8 +282,8 @@ class Keywords:
         return letters
 
     def part(self, first: int, end: int) -> Keywords:
-        """The keywords of documents `first` to `end` - 1, over the same memory but for a list, which one text becomes
-        for good: where one document is asked for, others will be."""
+        """The keywords of documents `first` to `end` - 1, over the same memory but for a list. O(1), and O(words) where
+        they are a list, or one text: that becomes a list for good, since other documents will be asked for, too."""
         if not first and end == len(self.end):
             return self
         begin = int(self.end[first - 1]) if first else 0

@@ -18,7 +18,7 @@ import numpy as np
 from indexes.compiled.kept import Keeper
 from indexes.core.arrays import Floats, Ints, Ints32, run_lengths
 from indexes.core.helper_threads import run_both
-from indexes.core.steps import in_background, in_halves, run_all
+from indexes.core.steps import in_halves, perform, run_all
 from indexes.feeds.config import FeedConfig, Keywords
 from indexes.feeds.kernels import owners as own
 from indexes.feeds.kernels import step
@@ -255,9 +255,10 @@ class FeedIndex:
         self._post(win.Batch(np.ascontiguousarray(points, np.float64), time, *documents, reached), report, at)
         return reached
 
-    def post_shown(self, keywords: Keywords, points: Floats, now: int, report: Report) -> Ints32:
-        """As `post_batch`, with the keywords of each post. What it returns is valid until the next call."""
-        one, words = self.subscription_index.one, keywords.words()
+    def post_keywords(self, keywords: Keywords, points: Floats, now: int, report: Report) -> Ints32:
+        """As `post_batch`, with the keywords of each post. One post with few words in order goes without arrays of its
+        own. What it returns is valid until the next call."""
+        one, words = self.subscription_index.one_post, keywords.words()
         if (
             one is None
             or not len(points) == len(self.parts) == 1
@@ -267,7 +268,7 @@ class FeedIndex:
             return self.post_batch(self.documents_of(keywords), points, now, report)
         self.now = max(self.now, now)
         ((x, y),) = points.tolist()
-        batch = one.fill(x, y, self.now, self.words.take(words), keywords.weights().tolist())
+        batch = one.fill(x, y, self.now, self.words.assign(words), keywords.weights().tolist())
         self._post(batch, report, 0)
         return batch.reached
 
@@ -514,7 +515,7 @@ class FeedIndex:
         """Rebuild the index for words in this order. Reads of lists do not use it."""
         for part in self.parts:
             part.forget()
-        yield from in_background(lambda: self.subscription_index.build(self.table, order, tree), self._many)
+        yield from perform(lambda: self.subscription_index.build(self.table, order, tree), self._many)
         self._churned = 0
         self._divide()
         self._reserve(served=False)
@@ -746,7 +747,7 @@ class FeedIndex:
             part.own_all(window, s, part.of(s, slots))
 
         if len(self.parts) == 1:
-            yield from in_background(lambda: run_all(lay_out(0)), self._many)
+            yield from perform(lambda: run_all(lay_out(0)), self._many)
         else:
             yield from in_halves(lay_out, self._many)
 

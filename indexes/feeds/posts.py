@@ -61,6 +61,11 @@ class Newest(NamedTuple):
     points: Floats
     payload: Mapping[int, bytes]
 
+    def unlisted(self) -> Newest:
+        """The same with keywords that are `Keywords.unlisted`, which take less memory. O(1)."""
+        keywords = self.keywords.unlisted()
+        return self if keywords is self.keywords else self._replace(keywords=keywords)
+
     def view(self, number: int) -> PostView:
         """The view of a post. O(its words)."""
         i = number - self.first

@@ -44,10 +44,11 @@ class SubscriptionIndex:
     it, and finds nothing.
 
     `middle` is the cell before which half of the subscriptions lie, which parts of them can be served by in two
-    threads; None if they cannot. The batch of `one`, if there is one, is published faster than others."""
+    threads; None if they cannot. `one_post`, if there is one, has the batch in which a post that comes alone is
+    published with the least overhead."""
 
     middle: int | None = None
-    one: OnePost | None = None
+    one_post: OnePost | None = None
 
     def build(self, table: Table, order: Ints, tree: Cells | None = None) -> None:
         """Index all subscriptions, for words in this order, rarer ones first, in the cells of a tree or in new ones."""
@@ -96,7 +97,7 @@ class OrderedIndex(SubscriptionIndex):
         self.cells, _ = build_cells(np.empty((0, 2)), capacity)
         self.arrays = empty_postings()
         self._keeper = Keeper(KeptPostings, PARTS)
-        self.one: OnePost = OnePost()
+        self.one_post: OnePost = OnePost()
 
     def build(self, table: Table, order: Ints, tree: Cells | None = None) -> None:
         """O(n log n) for n postings."""
@@ -185,7 +186,7 @@ class OrderedIndex(SubscriptionIndex):
         return Reads(len(self.cells.box) // 4, int(self.arrays.size[DIRECTORY_END]), SEEN + 2 * LANES)
 
     def post(self, state: StepState, batch: Batch, window_posts: int, most_entries: int) -> int:
-        postings, cells, one = self.arrays, self.cells, self.one.batch
+        postings, cells, one = self.arrays, self.cells, self.one_post.batch
         kept = self._keeper.kept((postings, cells, *state), lambda: (postings, cells, state, one))
         if batch is one:
             return kernels.post_one(kept, window_posts, most_entries)

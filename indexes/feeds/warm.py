@@ -32,7 +32,7 @@ def exercise(feed: FeedIndex) -> None:
     for first in range(0, 80, 40):
         feed.post(feed.documents(bags[first : first + 40]), points[first : first + 40], first + 1)
     report = Report()
-    reached = feed.post_shown(Keywords.of(bags[:1]), points[:1], 1, report)
+    reached = feed.post_keywords(Keywords.of(bags[:1]), points[:1], 1, report)
     if feed.due:
         run_all(feed.epoch_steps(reached, report))
     feed.subscribe(feed.documents(bags[:1]), points[:1], np.array([1]), np.array([0.0]))

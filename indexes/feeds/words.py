@@ -41,7 +41,8 @@ class Vocabulary:
         self._number: dict[str, int] = {}
         self._free: list[int] = []
         self._word: list[str] = []
-        self._known = KnownIds()
+        self._table = KnownIds()
+        """Numbers of words that are looked up together; a word may be missing."""
 
     def __len__(self) -> int:
         """The end of the numbers, those of forgotten words included."""
@@ -73,7 +74,7 @@ class Vocabulary:
 
     def documents(self, bags: Sequence[Mapping[str, float]]) -> Documents:
         """Bags as arrays; new words get numbers. O(words)."""
-        word = self._numbers_of(list(chain.from_iterable(bags)))
+        word = self._assigned(list(chain.from_iterable(bags)))
         end = np.cumsum([len(bag) for bag in bags], dtype=np.int64)
         weight = list(chain.from_iterable(bag.values() for bag in bags))
         return Documents(end, word, np.array(weight, np.float64))
@@ -87,48 +88,49 @@ class Vocabulary:
         if isinstance(keywords.word, Spaced):
             texts = _bytes_of(keywords.word.text)
             if in_order(np.frombuffer(texts, np.uint8), end):
-                return Documents(end, self._numbers_in(texts, keywords.word), keywords.weights())
+                return Documents(end, self._assigned_spaced(texts, keywords.word), keywords.weights())
         elif keywords.in_order():
-            return Documents(end, self._numbers_of(keywords.words()), keywords.weights())
+            return Documents(end, self._assigned(keywords.words()), keywords.weights())
         return self.documents([bag_of_shown(one) for one in keywords.shown()])
 
-    def _numbers_of(self, words: list[str]) -> Ints32:
-        return np.array(self.take(words), np.int32)
-
-    def take(self, words: list[str]) -> list[int]:
-        """The numbers of words; new ones get some."""
+    def assign(self, words: list[str]) -> list[int]:
+        """The numbers of words; new ones get some. O(words)."""
         numbers = self._number
         try:
             return list(map(numbers.__getitem__, words))
         except KeyError:
-            return [numbers[word] if word in numbers else self._take(word) for word in words]
+            return [numbers[word] if word in numbers else self._add(word) for word in words]
 
-    def _numbers_in(self, texts: bytearray, spaced: Spaced) -> Ints32:
-        """The same of words that are also given as bytes."""
+    def _assigned(self, words: list[str]) -> Ints32:
+        """As `assign`, as an array."""
+        return np.array(self.assign(words), np.int32)
+
+    def _assigned_spaced(self, texts: bytearray, spaced: Spaced) -> Ints32:
+        """As `assign`, of words that are also given as `_bytes_of` their text: most are found without the dict."""
         if len(self._number) > MOST:
-            return self._numbers_of(spaced.words())
-        if self._known.make_room(len(self._number)):
-            self._learn_all()
+            return self._assigned(spaced.words())
+        if self._table.make_room(len(self._number)):
+            self._fill_table()
         column = np.frombuffer(texts, np.uint8)
-        found = self._known.rows(column, len(spaced))
+        found = self._table.rows(column, len(spaced))
         at = np.flatnonzero(found < 0)
         if len(at):
             begins = (-1 - found[at]).tolist()
             words = [texts[begin : texts.index(SPACE.encode(), begin)].decode() for begin in begins]
-            found[at] = self._numbers_of(words)
-            self._known.learn(column, found)
+            found[at] = self._assigned(words)
+            self._table.learn(column, found)
         return found
 
-    def _learn_all(self) -> None:
-        """Let all words that may be spaced be found together."""
+    def _fill_table(self) -> None:
+        """Put all words that a `Spaced` may have into the table, which is empty. O(words)."""
         words = [word for word in self._number if word and SPACE not in word and "\0" not in word]
         rows = np.array([self._number[word] for word in words], np.int32)
         texts = _bytes_of("".join([f"{word}{SPACE}" for word in words]))
-        self._known.learn(np.frombuffer(texts, np.uint8), rows)
+        self._table.learn(np.frombuffer(texts, np.uint8), rows)
 
     def forget(self, used: Bools) -> None:
         """Free the numbers of words that are not `used` (by number). O(numbers)."""
-        self._known = KnownIds()
+        self._table = KnownIds()
         for number in np.flatnonzero(~used[: len(self._word)]).tolist():
             if self._number.get(self._word[number]) == number:
                 del self._number[self._word[number]]
@@ -146,7 +148,8 @@ class Vocabulary:
         vocabulary._number = {word: number for number, word in enumerate(words) if number not in forgotten}
         return vocabulary
 
-    def _take(self, word: str) -> int:
+    def _add(self, word: str) -> int:
+        """Give a new word a number."""
         if self._free:
             number = self._free.pop()
             self._word[number] = word
@@ -158,5 +161,5 @@ class Vocabulary:
 
 
 def _bytes_of(texts: str) -> bytearray:
-    """Words as kernels read them, a space behind each."""
+    """Words with a space behind each as kernels read them, which may read EIGHT bytes beyond a word."""
     return bytearray(f"{texts}{SPACE * EIGHT}", "utf-8")

@@ -146,7 +146,7 @@ def test_the_state_is_that_of_what_is_published(tmp_path: Path, monkeypatch: pyt
             seen.append((board.seq, board.object("o").y, watched.executed[-1]))
 
         tasks = [asyncio.create_task(writer.submit("boards/a", updates(v), then=published)) for v in (1.0, 2.0)]
-        while board.next_seq < 4 or writer.committer._flushing or writer.committer._group:
+        while board.next_seq < 4 or not writer.committer.idle:
             await asyncio.sleep(0)
         watched.go.set()
         await asyncio.gather(*tasks)
@@ -165,7 +165,7 @@ def test_what_waits_for_the_end_of_a_slice_is_called_while_none_is_executed(
         watched = Watched(monkeypatch)
         board = writer.catalog.engine("boards/a")
         tasks = [asyncio.create_task(writer.submit("boards/a", updates(v))) for v in (1.0, 2.0)]
-        while board.next_seq < 4 or writer.committer._flushing or writer.committer._group:
+        while board.next_seq < 4 or not writer.committer.idle:
             await asyncio.sleep(0)
         between = asyncio.create_task(writer.between("boards/a", lambda: (board.seq, list(watched.executed))))
         await asyncio.sleep(0)
@@ -184,7 +184,7 @@ def test_a_command_that_fails_ahead_undoes_nothing_before_it(tmp_path: Path, mon
         watched = Watched(monkeypatch, fails=True)
         board = writer.catalog.engine("boards/a")
         tasks = [asyncio.create_task(writer.submit("boards/a", updates(v))) for v in (1.0, 2.0)]
-        while board.next_seq < 4 or writer.committer._flushing or writer.committer._group:
+        while board.next_seq < 4 or not writer.committer.idle:
             await asyncio.sleep(0)
         watched.go.set()
         first, second = await asyncio.gather(*tasks, return_exceptions=True)

@@ -248,7 +248,7 @@ def test_a_log_that_is_away_fails_the_job_and_nothing_else(
         raise LogUnavailable("the disk is full")
 
     with monkeypatch.context() as patched:
-        patched.setattr(running.service.writer.committer, "write_answers", away)
+        patched.setattr(running.service.writer.committer, "complete_answers", away)
         assert running.failed(what)["error"] == "the state cannot be copied: the disk is full"
     assert running.lsns == []
     assert all(running.board(name).subscribers.touched is None for name in ("a", "b"))

@@ -12,7 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from app.rendering import boards
-from app.streaming import lone
+from app.streaming import lone_readers
 from app.streaming.buffer import CHANGE, GONE, Bundle, Channel, Message, message
 from app.streaming.bundles import publish_all
 from app.streaming.connection import Connection, ConnectionHub, Reader
@@ -167,7 +167,7 @@ def test_a_change_that_nobody_follows_is_passed_over() -> None:
 def test_a_socket_gets_in_a_bundle_what_it_would_get_one_by_one(
     limit: int, few: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lone, "FEW", few)
+    monkeypatch.setattr(lone_readers, "FEW", few)
 
     @served(limits=Limits(stream_queue=limit))
     async def run(site: Site) -> None:
@@ -210,7 +210,7 @@ def test_sockets_that_follow_lists_alone_get_frames_in_one_piece(least: int) -> 
             for i in range(4):
                 await (one, two)[i % 2].ask(**{**SUBSCRIBE, "id": f"s{i}"})
             with (
-                patch.object(lone, "FEW", 1),
+                patch.object(lone_readers, "FEW", 1),
                 patch.object(boards, "LEAST_FRAMED", least),
                 patch.object(Connection, "push_all", pushed),
             ):
@@ -220,6 +220,10 @@ def test_sockets_that_follow_lists_alone_get_frames_in_one_piece(least: int) -> 
                 at = got[0]["seq"]
                 wanted = [(f"s{i}", seq) for seq in range(at, at + 3) for i in whose]
                 assert [(each["id"], each["seq"]) for each in got] == wanted
+            for _, readers, *_ in queued:
+                # Each list has changed three times in the slice.
+                missed = readers[0].channel.missed(at)
+                assert [one.seq for one in missed] == [at + 1, at + 2]
 
     run()
     assert [len(given) for given in queued] == [4 if least == 126 else 3] * 2

@@ -10,7 +10,7 @@ from unittest.mock import patch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.streaming import lone
+from app.streaming import lone_readers
 from app.streaming.connection import Reader
 from tests.streaming.world import Limits, Service, Tap, apply, quiet, shown
 
@@ -262,5 +262,5 @@ def test_every_reader_holds_the_true_list_at_every_position(script: list[Any], b
             play.look()
         await play.end()
 
-    with patch.object(lone, "FEW", 1):
+    with patch.object(lone_readers, "FEW", 1):
         asyncio.run(run())

@@ -293,8 +293,6 @@ class Lane:
             tracing.tracer.together([short for short, _, _ in left])
         tickets: list[Ticket | None] = [None] * counted
         answered: dict[tuple[Verb, int], list[float]] = {}
-        alike: tuple[Verb, int] | None = None
-        times: list[float] = []
         try:
             if group.turn is not None:
                 await group.turn.begin()
@@ -317,12 +315,9 @@ class Lane:
                     continue
                 # As in `_answer`, and counted together: this is what most of them are.
                 status = outcome.status
-                if alike is None or alike[0] is not short.verb or alike[1] != status:
-                    alike = short.verb, status
-                    times = answered.setdefault(alike, [])
                 short.answer(status, outcome.body)
                 left.popleft()
-                times.append(short.began)
+                answered.setdefault((short.verb, status), []).append(short.began)
                 if short.trace is not None:
                     short.trace.end(short.verb.route, status)
         except asyncio.CancelledError:

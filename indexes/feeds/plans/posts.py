@@ -151,13 +151,13 @@ class PostPlan(SteppedPlan):
         engine, c, lo = self.engine, self.command, self._executed
         index, report = engine.index, Report()
         hi = self.count
-        if hi - lo > 1:
+        if hi - lo > 1:  # one fits, whatever it costs
             hi = lo + engine.post_cost.fit(budget, min(PIECE, hi - lo, index.before_epoch(c.at)))
         engine.live.step()
         number = engine.posts_kept.next - lo
         step = Newest(number, self.first_seq, c.at, c.ids, c.keywords, c.points, c.payload).part(lo, hi)
-        reached = index.post_shown(step.keywords, step.points, c.at, report)
-        self._newest, self._executed = step._replace(keywords=step.keywords.unlisted()), hi
+        reached = index.post_keywords(step.keywords, step.points, c.at, report)
+        self._newest, self._executed = step.unlisted(), hi
         if not index.due:
             return reached, report.end()
         self._steps = self._begin_epoch(reached, report)

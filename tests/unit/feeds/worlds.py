@@ -28,7 +28,7 @@ INDEXES: dict[str, Callable[[], SubscriptionIndex]] = {"ordered": OrderedIndex, 
 def post_alone(feed: FeedIndex, keywords: Shown, place: Point, now: int = 0) -> Posted:
     """Post as the plan of a post that comes alone does."""
     report = Report()
-    reached = feed.post_shown(Keywords.of([keywords]), np.array([place]), now, report)
+    reached = feed.post_keywords(Keywords.of([keywords]), np.array([place]), now, report)
     if feed.due:
         run_all(feed.epoch_steps(reached, report))
     return Posted(int(feed.window.size[NEXT]) - 1, reached, report.end())

@@ -30,7 +30,7 @@ from indexes.feeds.config import (
 from indexes.feeds.tokens import STOP_WORDS, tokens
 
 FEW, SOME = 8, 1_024
-"""Documents up to which their words stay a list, or one text."""
+"""Documents up to which their words stay a list, or become one text; those of more become an Arrow array."""
 
 _NUMBERS = frozenset({float, int})
 _NEITHER = "must be a list of words, or an object of weights by word"
@@ -183,7 +183,7 @@ def plain_keywords(items: Sequence[Any]) -> Keywords | None:
 
 
 def _texts(words: list[str], together: str, documents: int) -> Texts:
-    """The words of so many documents as it is best for these; `together` is the same with spaces between them."""
+    """The words in the form that is fastest for so many documents; `together` is the same with spaces between them."""
     if documents > SOME:
         return pa.array(words, pa.string())
     return words if documents <= FEW else Spaced.of(words, together) or words
