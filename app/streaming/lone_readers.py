@@ -77,8 +77,10 @@ class LoneReaders:
         they are not in order of connections.
         """
         slots = changes.slot_column()
+        if len(slots) < FEW or slots.max() >= len(self._numbers):
+            return None
         numbers = self._numbers[slots]
-        if len(slots) < FEW or numbers.min() < NOBODY:
+        if numbers.min() < NOBODY:
             return None
         if (numbers[1:] < numbers[:-1]).any():
             order = np.argsort(numbers, kind="stable")

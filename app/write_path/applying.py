@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from itertools import islice
 from typing import Any, TypeVar
 
-from app.errors import NotReplicated
+from app.errors import NotReady, NotReplicated
 from app.resources.base import Job, Work
 from app.runtime import tracing
 from app.runtime.metrics import Metrics
@@ -155,8 +155,13 @@ class Applier:
             self._fail_queue(queue, error)
         finally:
             queue.slices = None
-            for fn, future in queue.waiting:
-                _resolve(fn, future)
+            if slices.ahead is not None:
+                # The service ends: what was executed ahead is never published, and nothing may be read behind it.
+                for _, future in queue.waiting:
+                    _resolve(_refuse, future)
+            else:
+                for fn, future in queue.waiting:
+                    _resolve(fn, future)
             queue.waiting = []
 
     async def _apply_in_slices(self, queue: ResourceQueue, slices: SliceRunner) -> None:
@@ -296,6 +301,10 @@ def _executing(commands: Iterable[Pending]) -> Sequence[tracing.CommandTrace]:
     for trace in traces:
         trace.executing()
     return traces
+
+
+def _refuse() -> None:
+    raise NotReady("the service is shutting down", retry_after=1)
 
 
 def _resolve(fn: Callable[[], Any], future: asyncio.Future[Any]) -> None:

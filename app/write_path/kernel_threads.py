@@ -31,6 +31,11 @@ class KernelThreads(ThreadPoolExecutor):
         """Whether one of the threads has nothing to do."""
         return len(self._under_way) < COUNT
 
+    @property
+    def crowded(self) -> bool:
+        """Whether work waits for a thread."""
+        return len(self._under_way) > COUNT
+
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
         """As `ThreadPoolExecutor.submit`."""
         future = super().submit(fn, *args, **kwargs)
@@ -120,7 +125,9 @@ class SliceRunner:
             loop.call_soon_threadsafe(_resolve, executed, failure)
 
     def _next(self, job: Executable) -> Slice | None:
-        """The slice that is offered, where this job lets it begin."""
+        """The slice that is offered, where this job lets it begin, and no other resource waits for the thread."""
+        if self._threads.crowded:
+            return None
         try:
             return self._not_taken.popleft() if job.lets_begin(self._not_taken[0].job) else None
         except IndexError:

@@ -169,7 +169,9 @@ def _lanes_around(typing: Any, key: Any, at: Any, x: Any, y: Any, reach: Any, mo
             more = builder.select(above(">", more, every(0.0)), more, every(0.0))
             return times(more, more)
 
-        reach = minus(reach, times(builder.sitofp(bound, kind), times(reach, every(1.0 / SCALE))))
+        # Whole numbers first: a difference of two long distances would be rounded more than a short one may be.
+        left = builder.sitofp(builder.sub(every(SCALE), bound), kind)
+        reach = times(left, times(reach, every(1.0 / SCALE)))
         far = above(">", plus(away(x, _X_FROM), away(y, _Y_FROM)), times(reach, reach))
         far = builder.and_(far, builder.icmp_signed(">", bound, every(0)))
         most = splat(builder, integers, builder.trunc(args[5], ir.IntType(32)))
@@ -189,7 +191,7 @@ def lanes_around(key: Any, at: int, x: float, y: float, reach: float, most: int)
         step = (keys >> shift & STEPS - 1).astype(single)
         away = np.maximum(place[i] - step - single(1.0 + BESIDE), step - (place[i] + single(BESIDE)))
         far = far + np.maximum(away, single(0.0)) ** 2
-    near = single(reach) - bound.astype(single) * (single(reach) * single(1.0 / SCALE))
+    near = (SCALE - bound).astype(single) * (single(reach) * single(1.0 / SCALE))
     kept = ~((far > near * near) & (bound > 0)) & (bound <= most)
     return sum(1 << j for j in range(LANES) if kept[j])
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from indexes.compiled.jit import kernel
 from indexes.compiled.simd import LANES
-from indexes.feeds.kernels.nearness import BOUND, LEFT, SCALE, STEPS, WORD_RATIOS, lanes_around
+from indexes.feeds.kernels.nearness import BOUND, FARTHEST, LEFT, SCALE, STEPS, WORD_RATIOS, lanes_around
 from indexes.feeds.kernels.postings import LEVELS, _measure, key_of, steps_along, tag_of
 from indexes.feeds.kernels.scratch import Scratch, empty_scratch
 from indexes.feeds.theta import BUCKETS, BUFFERS, CHEAPEST, KS, LINE, RATIOS, Buffering, cheapest_rank
@@ -60,6 +60,23 @@ def test_whoever_is_near_enough_for_the_bound_passes_by_the_place(
         passes = lanes_around(keys, 0, *at, diagonal * steps, SCALE)
         assert passes == (1 << LANES) - 1 or (passes == 0 and bound > similarity * SCALE)
         assert lanes_around(keys, 0, *at, diagonal * steps, bound - 1) == 0
+
+
+@given(ratio=st.floats(1.5, 4.2), lacks=st.integers(1, 2_000), step=st.integers(1, STEPS - 1), turned=st.booleans())
+def test_whoever_is_just_near_enough_passes_however_large_the_feed(
+    ratio: float, lacks: int, step: int, turned: bool
+) -> None:
+    """The diagonal is many times the extent of the subscriptions, and the post lies where the bound ends, on the side
+    where nothing is gained by the steps of places.
+    """
+    frame, diagonal = np.array([0.0, 0.0, float(STEPS)]), 10.0**ratio
+    away = lacks / SCALE * diagonal * (1.0 - 1e-12)
+    place = math.nextafter(step / STEPS, 0.0)
+    assume(place + away <= 1.0)
+    x, y = (0.0, place) if turned else (place, 0.0)
+    keys = np.full(LANES, ((SCALE - lacks) << BOUND) + int(tag_of(frame, x, y, 7, 1)))
+    at = [_along(value, 0.0, float(STEPS)) for value in ((0.0, place + away) if turned else (place + away, 0.0))]
+    assert lanes_around(keys, 0, *at, min(diagonal * STEPS, FARTHEST), SCALE) == (1 << LANES) - 1
 
 
 @given(seed=st.integers(0, 2**32 - 1), subscribed=st.integers(1, 7), posted=st.integers(1, 12))
