@@ -185,16 +185,19 @@ class Keywords:
 
     def words(self) -> list[str]:
         """The words of all documents. O(words), or O(1) where there is a list of them."""
-        if isinstance(self.word, list):
-            return self.word
-        word: list[str] = self.word.words() if isinstance(self.word, Spaced) else self.word.to_pylist()
+        # Read once: another thread may have one text become a list.
+        texts = self.word
+        if isinstance(texts, list):
+            return texts
+        word: list[str] = texts.words() if isinstance(texts, Spaced) else texts.to_pylist()
         return word
 
     def column(self) -> pa.StringArray:
         """The words of all documents as an Arrow array. O(words), or O(1) where they are one."""
-        if isinstance(self.word, Spaced):
-            return self.word.column()
-        return pa.array(self.word, pa.string()) if isinstance(self.word, list) else self.word
+        texts = self.word
+        if isinstance(texts, Spaced):
+            return texts.column()
+        return pa.array(texts, pa.string()) if isinstance(texts, list) else texts
 
     def weights(self) -> Floats:
         """The weights, with 1 for those of a list. O(words), or O(1) where there are none of a list."""

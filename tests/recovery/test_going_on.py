@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from app.write_path import applying
-from app.write_path.kernel_threads import KernelThreads, SliceRunner
+from app.write_path.kernel_threads import COUNT, KernelThreads, SliceRunner
 from app.write_path.writer import Failed
 from indexes.boards.commands import Events, SetSubscription
 from indexes.boards.engine import BoardEngine
@@ -70,21 +70,28 @@ def test_the_thread_goes_on_by_itself() -> None:
     steps(story)
 
 
-@pytest.mark.parametrize("why", ["not let", "failed", "withdrawn", "not offered"])
+@pytest.mark.parametrize("why", ["not let", "failed", "withdrawn", "not offered", "others wait"])
 def test_the_thread_ends_otherwise(why: str) -> None:
     async def story(runner: SliceRunner) -> None:
+        end, others = threading.Event(), COUNT if why == "others wait" else 0
+        for _ in range(others - 1):
+            runner._threads.submit(end.wait, 60)
         first, second = Step(lets=why != "not let", fails=why == "failed"), Step()
         second.released.set()
         waiting = asyncio.create_task(runner.execute(first, 1.0, None if why == "not offered" else second))
         await asyncio.sleep(0)
         if why == "withdrawn":
             runner.withdraw()
+        if others:
+            runner._threads.submit(end.wait, 60)
+            assert runner._threads.crowded
         first.released.set()
         if why == "failed":
             with pytest.raises(RuntimeError, match="as wanted"):
                 await waiting
         await asyncio.wait([waiting])
         assert runner.ahead is None and not second.begun.is_set()
+        end.set()
         await runner.execute(second, 1.0, None)
         assert second.executed == 1
 

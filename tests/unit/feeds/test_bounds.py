@@ -75,7 +75,8 @@ def test_whoever_is_just_near_enough_passes_however_large_the_feed(
     assume(place + away <= 1.0)
     x, y = (0.0, place) if turned else (place, 0.0)
     keys = np.full(LANES, ((SCALE - lacks) << BOUND) + int(tag_of(frame, x, y, 7, 1)))
-    at = [_along(value, 0.0, float(STEPS)) for value in ((0.0, place + away) if turned else (place + away, 0.0))]
+    across, up = (0.0, place + away) if turned else (place + away, 0.0)
+    at = _along(across, 0.0, float(STEPS)), _along(up, 0.0, float(STEPS))
     assert lanes_around(keys, 0, *at, min(diagonal * STEPS, FARTHEST), SCALE) == (1 << LANES) - 1
 
 
