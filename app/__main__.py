@@ -12,10 +12,11 @@ def main() -> None:
     with ending_at_once():
         if sys.argv[1:2] == ["serve"]:
             from app.runtime import interpreter
+            from indexes.core.deep_calls import with_room
 
             # Here and not in the command, since it holds for the whole process, which is not always ours.
             interpreter.prepare()
-            interpreter.with_room(_run)
+            with_room(_run)
         else:
             _run()
 

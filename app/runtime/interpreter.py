@@ -6,16 +6,12 @@ import ctypes
 import gc
 import os
 import sys
-from collections.abc import Callable
 from contextlib import suppress
 
 from app.runtime.importing import hide, without
 
 UNUSED = ("coverage", "pandas", "yaml")
 """Packages that libraries import where they are installed, and that the service never uses."""
-
-LARGE_FRAME = 34_000
-"""Values on the stack of a frame, of eight bytes each, none of which is touched."""
 
 
 def prepare() -> None:
@@ -31,21 +27,6 @@ def prepare() -> None:
     hide(*UNUSED)
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
-
-
-def with_room(run: Callable[[], None]) -> None:
-    """Call with room for the frames of all that it calls in turn.
-
-    CPython keeps frames in chunks of 16 KB, which it maps when a call finds no room and unmaps when that call returns.
-    Imports lie deep in each other, so that many calls go back and forth across such a border: thousands of pages in a
-    start. A frame that takes more than 256 KB by itself gets a chunk of 512 KB, of which the rest is for the others.
-    """
-
-    def call() -> None:
-        run()
-
-    call.__code__ = call.__code__.replace(co_stacksize=LARGE_FRAME)
-    call()
 
 
 def import_libraries() -> None:

@@ -19,9 +19,11 @@ import sys
 import time
 import traceback
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from indexes.core.deep_calls import with_room
 from indexes.core.sources import sources
 
 
@@ -61,9 +63,6 @@ GROUPS: tuple[Group, ...] = (
 
 _BY_NAME = {group.name: group for group in GROUPS}
 
-
-STACK_WORDS = 70_000
-"""Somewhat more than half a megabyte, so that the frame's chunk has a megabyte."""
 
 BUSY = 0.05
 """The share of the time above which other threads count as busy."""
@@ -155,21 +154,6 @@ def exercise(group: Group) -> None:
     cache.replace_file(mark, pickle.dumps(sorted(cache.used or (), key=str), protocol=5))
 
 
-def with_deep_stack(function: Callable[[Group], None]) -> Callable[[Group], None]:
-    """A function that calls this one and leaves a megabyte for the frames of what that calls.
-
-    Python keeps frames in chunks of 16 KB. It takes one from the system whenever a call crosses the end of the last,
-    and gives it back when the call returns, which the compiler's deep calls do all the time. A frame that needs more
-    gets a larger chunk, whose rest is for the frames after it: memory that is not touched unless it is used.
-    """
-
-    def call(group: Group) -> None:
-        function(group)
-
-    call.__code__ = call.__code__.replace(co_stacksize=STACK_WORDS)
-    return call
-
-
 def main() -> None:
     """Compile the groups named on standard input, until its end or that of the parent process."""
     gc.set_threshold(100_000, 50, 1_000)
@@ -185,12 +169,11 @@ def main() -> None:
 
     cache.observers.append(lambda made: say(kernel=made.kernel, seconds=round(made.seconds, 4)))
     cache.used = set()
-    make_ready = with_deep_stack(exercise)
     for line in sys.stdin:
         group = by_name(line.strip())
         began = time.process_time()
         try:
-            make_ready(group)
+            with_room(partial(exercise, group))
         except Exception as error:
             traceback.print_exc()
             say(group=group.name, error=f"{type(error).__name__}: {error}"[:500])

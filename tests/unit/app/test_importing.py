@@ -29,7 +29,7 @@ raise AssertionError
 
 ROOM = """
 import resource, sys
-from app.runtime.interpreter import with_room
+from indexes.core.deep_calls import with_room
 
 def deep(n):
     return 0 if n == 0 else 1 + deep(n - 1)
@@ -51,7 +51,7 @@ assert usual > 1000 and roomy[0] < 100, (usual, roomy)
 """
 
 FAILS = """
-from app.runtime.interpreter import with_room
+from indexes.core.deep_calls import with_room
 def fails():
     raise KeyError(3)
 try:

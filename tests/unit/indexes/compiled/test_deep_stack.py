@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import resource
+from functools import partial
 
-from indexes.compiled.warming import GROUPS, Group, with_deep_stack
+from indexes.compiled.warming import GROUPS, Group
+from indexes.core.deep_calls import with_room
 
 
 def _call() -> None:
@@ -26,9 +28,9 @@ def test_a_deep_stack_stays_in_one_piece() -> None:
         groups.append(group)
         _calls_at_each_depth(800)
 
-    call = with_deep_stack(deep)
-    call(GROUPS[0])
+    call = partial(with_room, partial(deep, GROUPS[0]))
+    call()
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-    call(GROUPS[0])
+    call()
     assert resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before < 200
     assert groups == [GROUPS[0]] * 2
