@@ -13,13 +13,13 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from itertools import islice
 from typing import Any, TypeVar
 
-from app.errors import NotReady, NotReplicated
+from app.errors import NotReplicated
 from app.resources.base import Job, Work
 from app.runtime import tracing
 from app.runtime.metrics import Metrics
 from app.write_path.catalog import Catalog, DropFailedJob, DropJob
 from app.write_path.idempotency import filled
-from app.write_path.kernel_threads import SLICE, KernelThreads, SliceRunner
+from app.write_path.kernel_threads import KernelThreads, SliceRunner
 from app.write_path.queue import Pending, ResourceQueue
 from app.write_path.repair import Repair, already_failed
 
@@ -33,9 +33,9 @@ OVERLAPPED = 0.0003
 threads is free. To change threads, and to wait for the interpreter's lock that both want, takes a tenth of a
 millisecond and more."""
 
-STRETCHED = 4
-"""Up to how many times as much as `SLICE` a slice takes while no read waits for the next publishing step: a busy loop
-is late for each."""
+SLICE, STRETCHED = 0.005, 4
+"""Seconds of kernel work between two publishing steps, and up to how many times as much while no read waits for one: a
+busy loop is late for each step."""
 
 _DROPS = DropJob, DropFailedJob
 
@@ -106,7 +106,7 @@ class Applier:
         try:
             while queue.pending:
                 if self._is_long(queue.pending[0]) or time.perf_counter() > until:
-                    queue.slices = SliceRunner(self.kernels)
+                    queue.slices = SliceRunner(self.kernels, SLICE)
                     self.spawn(self._run_in_slices(queue, queue.slices))
                     return
                 self._apply_short(queue)
@@ -140,7 +140,7 @@ class Applier:
 
     def _behind(self, queue: ResourceQueue) -> Job | None:
         """The command that a kernel thread may go on with behind the one at hand, if there is one."""
-        if len(queue.pending) < 2 or queue.waiting or not self._is_long(queue.pending[1]):
+        if len(queue.pending) < 2 or queue.waiting or self.repair.abandoning or not self._is_long(queue.pending[1]):
             return None
         return queue.pending[1].job
 
@@ -155,19 +155,15 @@ class Applier:
             self._fail_queue(queue, error)
         finally:
             queue.slices = None
-            if slices.ahead is not None:
-                # The service ends: what was executed ahead is never published, and nothing may be read behind it.
-                for _, future in queue.waiting:
-                    _resolve(_refuse, future)
-            else:
-                for fn, future in queue.waiting:
-                    _resolve(fn, future)
+            for fn, future in queue.waiting:
+                _resolve(fn, future)
             queue.waiting = []
 
     async def _apply_in_slices(self, queue: ResourceQueue, slices: SliceRunner) -> None:
         """Execute long jobs in a kernel thread, and short ones behind them here: a change of threads costs more."""
         until, budget = time.perf_counter() + TURN, SLICE
-        while queue.pending and not self.repair.abandoning:
+        # What the thread has executed ahead is published in any case: it is read otherwise before it is visible.
+        while queue.pending and (slices.ahead is not None or not self.repair.abandoning):
             pending = queue.pending[0]
             job = pending.job
             if slices.ahead is not None or self._is_long(pending):
@@ -301,10 +297,6 @@ def _executing(commands: Iterable[Pending]) -> Sequence[tracing.CommandTrace]:
     for trace in traces:
         trace.executing()
     return traces
-
-
-def _refuse() -> None:
-    raise NotReady("the service is shutting down", retry_after=1)
 
 
 def _resolve(fn: Callable[[], Any], future: asyncio.Future[Any]) -> None:

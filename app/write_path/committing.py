@@ -128,34 +128,29 @@ class Committer:
             return
         try:
             self._commit(group)
-        except LogUnavailable as error:
-            self._fail(group, error)
         except BaseException as error:
-            self._fail(group, LogUnavailable(f"the log cannot be written: {type(error).__name__}"))
-            raise
+            self._fail(group, error)
         else:
             self._applier.apply(group)
         finally:
-            self._flushing = False
-            if self._group:
-                self._schedule()
+            self._end_flush()
 
     async def _commit_in_thread(self, group: list[Pending]) -> None:
         try:
             await self._thread.run(self._commit, group)
-        except LogUnavailable as error:
-            self._fail(group, error)
         except BaseException as error:
-            self._fail(group, LogUnavailable(f"the log cannot be written: {type(error).__name__}"))
-            raise
+            self._fail(group, error)
         else:
             await self._sync(group)
             self._applier.apply(group)
         finally:
-            self._flushing = False
-            if self._group:
-                self._schedule()
+            self._end_flush()
             self.count()
+
+    def _end_flush(self) -> None:
+        self._flushing = False
+        if self._group:
+            self._schedule()
 
     async def _sync(self, group: list[Pending]) -> None:
         """Wait until enough replicas have a group that was logged; mark it where they have not in time."""
@@ -202,18 +197,24 @@ class Committer:
                 if pending.trace is not None:
                     pending.trace.committed(began, len(group))
 
-    def _fail(self, group: list[Pending], error: LogUnavailable) -> None:
-        """The group is not in the log: cancel it and all that was accepted after it, newest first."""
-        log.error("log unavailable", error=str(error), refused=len(group) + len(self._group))
+    def _fail(self, group: list[Pending], error: BaseException) -> None:
+        """The group is not in the log: cancel it and all that was accepted after it, newest first. An error of another
+        kind than `LogUnavailable` is raised again.
+        """
+        expected = isinstance(error, LogUnavailable)
+        why = str(error) if expected else f"the log cannot be written: {type(error).__name__}"
+        log.error("log unavailable", error=why, refused=len(group) + len(self._group))
         self._on_failure()
         later, self._group = self._group, []
         for pending in reversed(group + later):
             pending.job.cancel()
             self._applier.queued -= 1
             if pending.trace is not None:
-                pending.trace.failed(str(error))
+                pending.trace.failed(why)
             if not pending.future.cancelled():
-                pending.future.set_exception(LogUnavailable(str(error)))
+                pending.future.set_exception(LogUnavailable(why))
+        if not expected:
+            raise error
 
     async def mend(self) -> None:
         """Delete the rows that a failed commit may have left in the log. Raises LogUnavailable."""

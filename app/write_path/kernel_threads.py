@@ -15,9 +15,6 @@ T = TypeVar("T")
 COUNT = 2
 """Threads; all resources share them."""
 
-SLICE = 0.005
-"""Seconds of kernel work between two publishing steps, about."""
-
 
 class KernelThreads(ThreadPoolExecutor):
     """An executor that knows whether a piece of work would begin at once."""
@@ -62,12 +59,14 @@ class Slice(NamedTuple):
 class SliceRunner:
     """Executes slices of the jobs of one resource in the kernel threads, one after the other. Lives on the event loop.
 
-    The job behind the one at hand may be offered. Where that one `lets_begin` the other, the thread begins it at once:
-    the loop, which is to publish first, may be late, and meanwhile the processors would have nothing to do.
+    The job behind the one at hand may be offered. Where that one `lets_begin` the other, the thread begins it at once,
+    for a slice of about `budget` seconds: the loop, which is to publish first, may be late, and meanwhile the
+    processors would have nothing to do.
     """
 
-    def __init__(self, threads: KernelThreads) -> None:
+    def __init__(self, threads: KernelThreads, budget: float) -> None:
         self._threads = threads
+        self._budget = budget
         self._executing = False
         self._offer: Slice | None = None
         self._not_taken: deque[Slice] = deque()
@@ -96,7 +95,7 @@ class SliceRunner:
     def offer(self, job: Executable | None) -> None:
         """Let the thread execute a slice of this job next, unless one was offered before."""
         if job is not None and self._executing and self._offer is None:
-            self._offer = _slice(job, SLICE)
+            self._offer = _slice(job, self._budget)
             self._not_taken.append(self._offer)
 
     def withdraw(self) -> None:

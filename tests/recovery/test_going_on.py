@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +44,7 @@ class Step:
 def steps(story: Callable[[SliceRunner], Awaitable[None]]) -> None:
     async def whole() -> None:
         threads = KernelThreads()
-        await asyncio.wait_for(story(SliceRunner(threads)), 60)
+        await asyncio.wait_for(story(SliceRunner(threads, 1.0)), 60)
         threads.shutdown()
 
     asyncio.run(whole())
@@ -180,6 +181,34 @@ def test_what_waits_for_the_end_of_a_slice_is_called_while_none_is_executed(
         assert await between == (2, [1.0])
         await asyncio.gather(*tasks)
         assert watched.executed == [1.0, 2.0]
+
+    run(tmp_path, story)
+
+
+def test_what_is_ahead_when_the_service_ends_is_published(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is executed: otherwise it could be read before it is visible. What is behind it is left to the next start."""
+
+    async def story(writer: Any) -> None:
+        await writer.put("boards/a", CONFIG)
+        await writer.submit("boards/a", updates(0.0))
+        watched, reads = Watched(monkeypatch), list[asyncio.Task[Any]]()
+        board = writer.catalog.engine("boards/a")
+
+        def published(plan: EventsPlan) -> None:
+            assert watched.second.wait(60)
+            writer.repair.abandoning = True
+            reads.append(asyncio.create_task(writer.between("boards/a", lambda: (board.seq, board.object("o").y))))
+
+        submit = partial(writer.submit, "boards/a")
+        tasks = [asyncio.create_task(submit(updates(1.0), then=published))]
+        tasks += [asyncio.create_task(submit(updates(v))) for v in (2.0, 3.0)]
+        while board.next_seq < 5 or not writer.committer.idle:
+            await asyncio.sleep(0)
+        watched.go.set()
+        await asyncio.wait_for(asyncio.gather(*tasks[:2]), 60)
+        assert await reads[0] == (3, 2.0)
+        assert watched.executed == [1.0, 2.0] and not tasks[2].done()
+        tasks[2].cancel()
 
     run(tmp_path, story)
 
