@@ -258,13 +258,9 @@ class FeedIndex:
     def post_keywords(self, keywords: Keywords, points: Floats, now: int, report: Report) -> Ints32:
         """As `post_batch`, with the keywords of each post. One post with few words in order goes without arrays of its
         own. What it returns is valid until the next call."""
-        one, words = self.subscription_index.one_post, keywords.words()
-        if (
-            one is None
-            or not len(points) == len(self.parts) == 1
-            or not len(keywords.weight) == len(words) <= one.WORDS
-            or not keywords.in_order()
-        ):
+        one = self.subscription_index.one_post if len(points) == len(self.parts) == 1 else None
+        words = keywords.words() if one is not None else []
+        if one is None or not len(keywords.weight) == len(words) <= one.WORDS or not keywords.in_order():
             return self.post_batch(self.documents_of(keywords), points, now, report)
         self.now = max(self.now, now)
         ((x, y),) = points.tolist()

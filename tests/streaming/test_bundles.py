@@ -19,7 +19,7 @@ from app.streaming.connection import Connection, ConnectionHub, Reader
 from app.streaming.frames import TEXT, head_of
 from tests.streaming.helpers import alone, ready
 from tests.streaming.site import SUBSCRIBE, Site, served
-from tests.streaming.world import BundlingTap, Limits, apart, quiet
+from tests.streaming.world import BundlingTap, Limits, World, apart, quiet
 
 READERS = 4
 LIMIT, MOST = 4, 900
@@ -136,13 +136,19 @@ def test_where_no_limit_is_near_messages_are_one_entry() -> None:
     assert (len(queue.queue), queue.depth, queue.late) == (10, 0, [queue.all[1]])
 
 
+def subscribe(world: World, n: int) -> None:
+    """Subscribe to n lists, whose changes come by column."""
+    world.by_column = True
+    for i in range(n):
+        world.subscribe(f"s{i}")
+    world.take_slice()
+
+
 @alone
 async def test_messages_of_one_connection_come_in_order_of_seq_whoever_else_reads() -> None:
     service = ready()
-    service.bundles = service.world.by_column = True
-    for i in range(3):
-        service.world.subscribe(f"s{i}")
-    service.world.take_slice()
+    service.bundles = True
+    subscribe(service.world, 3)
     tap, other = await service.tap("mine"), await service.tap("s1")
     for i in range(3):
         await tap.follow("delays", f"s{i}", ("changes", "old", "changes")[i])
@@ -172,10 +178,7 @@ def test_a_socket_gets_in_a_bundle_what_it_would_get_one_by_one(
     @served(limits=Limits(stream_queue=limit))
     async def run(site: Site) -> None:
         world = site.service.world
-        world.by_column = True
-        for i in range(3):
-            world.subscribe(f"s{i}")
-        world.take_slice()
+        subscribe(world, 3)
         async with site.socket() as peer, site.socket() as packed:
             for i in range(3):
                 await peer.ask(**{**SUBSCRIBE, "id": f"s{i}"})
@@ -202,10 +205,7 @@ def test_sockets_that_follow_lists_alone_get_frames_in_one_piece(least: int) -> 
     @served()
     async def run(site: Site) -> None:
         world = site.service.world
-        world.by_column = True
-        for i in range(4):
-            world.subscribe(f"s{i}")
-        world.take_slice()
+        subscribe(world, 4)
         async with site.socket() as one, site.socket() as two:
             for i in range(4):
                 await (one, two)[i % 2].ask(**{**SUBSCRIBE, "id": f"s{i}"})

@@ -150,9 +150,7 @@ class PostPlan(SteppedPlan):
         """Publish as many posts as fit, up to the next epoch; None if that begins, and goes on."""
         engine, c, lo = self.engine, self.command, self._executed
         index, report = engine.index, Report()
-        hi = self.count
-        if hi - lo > 1:  # one fits, whatever it costs
-            hi = lo + engine.post_cost.fit(budget, min(PIECE, hi - lo, index.before_epoch(c.at)))
+        hi = lo + engine.post_cost.fit(budget, min(PIECE, self.count - lo, index.before_epoch(c.at)))
         engine.live.step()
         number = engine.posts_kept.next - lo
         step = Newest(number, self.first_seq, c.at, c.ids, c.keywords, c.points, c.payload).part(lo, hi)

@@ -127,8 +127,10 @@ class _Columns(Columns):
 def _plain_posts(items: list[Any]) -> Post | None:
     """The posts of validated elements without payloads and with sound keywords, in which nothing else can be wrong;
     otherwise None."""
+    if any("payload" in item for item in items):
+        return None
     keywords = plain_keywords(items)
-    if keywords is None or not keywords.sound or any("payload" in item for item in items):
+    if keywords is None or not keywords.sound:
         return None
     ids, points = [item.get("id") for item in items], np.array([item["location"] for item in items], np.float64)
     return Post(named_all(ids, "p"), keywords, points, now(), skip=True, apart=True)

@@ -96,8 +96,7 @@ class ObjectReader:
             numbers += [given.get(name, nan) for name in names]
         # One array for both: most often there is one element, of which each call for an array takes longer than it.
         both = np.array(numbers, np.float64)
-        if 0.0 in numbers:  # or -0.0, which becomes 0.0
-            both += 0.0
+        both += 0.0
         return both[: 2 * n].reshape(n, 2), both[2 * n :].reshape(n, len(names))
 
     def _check_columns(self, schema: pa.Schema) -> None:
