@@ -23,7 +23,7 @@ from indexes.compiled.jit import inlined, internal, kernel
 from indexes.core.arrays import INF, Floats, Ints, Ints32, int64
 from indexes.feeds.kernels.buffers import score_of
 from indexes.feeds.kernels.cells import Cells, build_cells, nearest
-from indexes.feeds.kernels.postings import words_by_rarity
+from indexes.feeds.kernels.recipients import words_by_rarity
 from indexes.feeds.kernels.refill import take_again
 from indexes.feeds.kernels.scratch import AT, BLOCKS, HITS, NEXT_SHORT, OPENED, PHASE, SCORED, VISITED, Reads, Scratch
 from indexes.feeds.kernels.step import (
@@ -341,7 +341,7 @@ def post_compared(
     window_posts: int,
     most_entries: int,
 ) -> int:
-    """As `indexes.feeds.kernels.postings.post_ordered`."""
+    """As `indexes.feeds.kernels.recipients.post_ordered`."""
     window, table, owners, scratch = state.window, state.table, state.owners, state.scratch
     status = DONE
     while status == DONE and scratch.size[AT] < batch.end.size:
@@ -375,7 +375,7 @@ def _move_hits(postings: Postings, table: Subscribers, strategy: int, scratch: S
 
 @kernel
 def find_many(postings: Postings, cells: Cells, strategy: int, state: StepState, first: int, end: int) -> int:
-    """As `indexes.feeds.kernels.postings.find_many`."""
+    """As `indexes.feeds.kernels.recipients.find_many`."""
     found = 0
     for post in range(first, end):
         begin_search(state.scratch)
@@ -387,7 +387,7 @@ def find_many(postings: Postings, cells: Cells, strategy: int, state: StepState,
 def refill_compared(
     postings: Postings, cells: Cells, strategy: int, state: StepState, bounds: Floats, first: int, end: int
 ) -> None:
-    """As `indexes.feeds.kernels.postings.refill_ordered`."""
+    """As `indexes.feeds.kernels.recipients.refill_ordered`."""
     window, table, scratch = state.window, state.table, state.scratch
     for post in range(end - 1, first - 1, -1):
         if window.gone[post & (window.x.size - 1)] == 0:
@@ -398,7 +398,7 @@ def refill_compared(
 
 @internal
 def _find(postings: Postings, cells: Cells, strategy: int, state: StepState, number: int) -> int:
-    """As `indexes.feeds.kernels.postings.find_ordered`, by one of the strategies."""
+    """As `indexes.feeds.kernels.recipients.find_ordered`, by one of the strategies."""
     window, table, scratch = state.window, state.table, state.scratch
     place, terms = number & (window.x.size - 1), window.word.size - 1
     begin, n = window.term[place], int64(window.terms[place])

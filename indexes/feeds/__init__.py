@@ -4,7 +4,7 @@ Where the algorithms of [Spatial-keyword] are (`docs/papers.md`):
 
 | the paper's | is in |
 | --- | --- |
-| recipients of a post: threshold-ordered postings | `kernels/postings.py` |
+| recipients of a post | `kernels/recipients.py`, by threshold-ordered postings, `kernels/postings.py` |
 | the partial k-skyband of a subscription, its buffer | `kernels/buffers.py` |
 | the threshold of a buffer by its cost | `theta.py` |
 | what happens when a post arrives or expires | `kernels/step.py` (`take_in`, `expire_oldest`) |

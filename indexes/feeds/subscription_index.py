@@ -11,16 +11,15 @@ from indexes.core import aligned
 from indexes.core.arrays import Floats, Ints
 from indexes.core.helper_threads import run_both
 from indexes.feeds.kernels import postings as kernels
+from indexes.feeds.kernels import recipients
 from indexes.feeds.kernels.arena import grown
 from indexes.feeds.kernels.cells import Cells, build_cells, put_into
-from indexes.feeds.kernels.nearness import BOUND, LEFT, SLOTS, STEPS
+from indexes.feeds.kernels.nearness import BOUND, LEFT, SLOTS, STEPS, WIDE
 from indexes.feeds.kernels.postings import (
     DIRECTORY_END,
     EMPTY,
     LEVELS,
     SINGLE,
-    WIDE,
-    KeptPostings,
     Postings,
     empty_postings,
 )
@@ -71,16 +70,16 @@ class SubscriptionIndex:
         return Reads(0, 0, 0)
 
     def post(self, state: StepState, batch: Batch, window_posts: int, most_entries: int) -> int:
-        """Publish the posts of a batch: see `kernels.postings.post_ordered`."""
+        """Publish the posts of a batch: see `kernels.recipients.post_ordered`."""
         raise NotImplementedError
 
     def find(self, state: StepState, first: int, end: int) -> int:
-        """Find the recipients of posts of the window, and change nothing: see `kernels.postings.find_many`."""
+        """Find the recipients of posts of the window, and change nothing: see `kernels.recipients.find_many`."""
         return 0
 
     def refill(self, state: StepState, bounds: Floats, first: int, end: int) -> None:
         """Insert posts of the window, from the newest on, into buffers with these thetas in the end, by slot: see
-        `kernels.postings.refill_ordered`."""
+        `kernels.recipients.refill_ordered`."""
 
     def check(self, table: Table) -> None:
         """Raise AssertionError if the index is not that of the table."""
@@ -96,7 +95,7 @@ class OrderedIndex(SubscriptionIndex):
         self.middle: int | None = 0
         self.cells, _ = build_cells(np.empty((0, 2)), capacity)
         self.arrays = empty_postings()
-        self._keeper = Keeper(KeptPostings, PARTS)
+        self._keeper = Keeper(recipients.KeptPostings, PARTS)
         self.one_post: OnePost = OnePost()
 
     def build(self, table: Table, order: Ints, tree: Cells | None = None) -> None:
@@ -189,14 +188,14 @@ class OrderedIndex(SubscriptionIndex):
         postings, cells, one = self.arrays, self.cells, self.one_post.batch
         kept = self._keeper.kept((postings, cells, *state), lambda: (postings, cells, state, one))
         if batch is one:
-            return kernels.post_one(kept, window_posts, most_entries)
-        return kernels.post_kept(kept, batch, window_posts, most_entries)
+            return recipients.post_one(kept, window_posts, most_entries)
+        return recipients.post_kept(kept, batch, window_posts, most_entries)
 
     def find(self, state: StepState, first: int, end: int) -> int:
-        return kernels.find_many(self.arrays, self.cells, state, first, end)
+        return recipients.find_many(self.arrays, self.cells, state, first, end)
 
     def refill(self, state: StepState, bounds: Floats, first: int, end: int) -> None:
-        kernels.refill_ordered(self.arrays, self.cells, state, bounds, first, end)
+        recipients.refill_ordered(self.arrays, self.cells, state, bounds, first, end)
 
     def _grow(self) -> None:
         a = self.arrays

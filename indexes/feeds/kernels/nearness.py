@@ -49,6 +49,9 @@ BESIDE = 1e-3
 FARTHEST = 1e15
 """More steps of a frame than its diagonal has, times the steps of a bound."""
 
+WIDE = 1e100
+"""A diagonal with whose square, and that of its inverse, one can compute."""
+
 LEFT = 2
 """Bits of a key for how many words its subscription has from its own on, in order of rarity, less one: 3 for more."""
 

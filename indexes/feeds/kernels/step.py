@@ -3,7 +3,7 @@
 A post enters the window and the buffers of the subscriptions that it may matter to; posts older than the window expire;
 subscriptions that hold fewer than k posts then are evaluated; and changed lists are reported. A kernel that runs out of
 room returns what is short, and continues where it stopped when it is called again. The loop over the posts of a batch
-is that of the index which finds recipients: `postings.post_ordered`.
+is that of the index which finds recipients: `recipients.post_ordered`.
 """
 
 from __future__ import annotations

@@ -14,7 +14,8 @@ import numpy as np
 from indexes.compiled.jit import kernel
 from indexes.core.arrays import Bytes, Floats, Ints
 from indexes.feeds.kernels.cells import Cells
-from indexes.feeds.kernels.postings import Postings, find_ordered, move_hits
+from indexes.feeds.kernels.postings import Postings
+from indexes.feeds.kernels.recipients import find_ordered, move_hits
 from indexes.feeds.kernels.scratch import AT, PHASE
 from indexes.feeds.kernels.step import (
     DONE,
@@ -72,7 +73,7 @@ class GivenIndex(SubscriptionIndex):
 def post_routed(
     postings: Postings, cells: Cells, routed: Bytes, state: StepState, batch: Batch, window_posts: int
 ) -> int:
-    """As `postings.post_ordered`, for the posts that were routed here; the others only enter the window. Nobody is
+    """As `recipients.post_ordered`, for the posts that were routed here; the others only enter the window. Nobody is
     evaluated."""
     window, table, owners, scratch = state.window, state.table, state.owners, state.scratch
     status = DONE

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from indexes.compiled.jit import kernel
 from indexes.compiled.simd import LANES
 from indexes.feeds.kernels.nearness import BOUND, FARTHEST, LEFT, SCALE, STEPS, WORD_RATIOS, lanes_around
-from indexes.feeds.kernels.postings import LEVELS, _measure, key_of, steps_along, tag_of
+from indexes.feeds.kernels.postings import LEVELS, key_of, steps_along, tag_of
+from indexes.feeds.kernels.recipients import _measure
 from indexes.feeds.kernels.scratch import Scratch, empty_scratch
 from indexes.feeds.theta import BUCKETS, BUFFERS, CHEAPEST, KS, LINE, RATIOS, Buffering, cheapest_rank
 
