@@ -228,7 +228,11 @@ class AnyIdMap(ABC, Generic[B]):
     @property
     def crowded(self) -> bool:
         """Whether there are so many recent ids that they should be merged into the base."""
-        return len(self.recent) > max(MERGE_AT, self._stay, self._base_size // 8)
+        return self.crowded_with(0)
+
+    def crowded_with(self, more: int) -> bool:
+        """Whether there would be, with so many more."""
+        return len(self.recent) + more > max(MERGE_AT, self._stay, self._base_size // 8)
 
     @abstractmethod
     def base_of(self, ids: Packed) -> B:

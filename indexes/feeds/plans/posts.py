@@ -18,6 +18,7 @@ from indexes.core.ids import Packed
 from indexes.core.plan import LONG, Plan
 from indexes.feeds.commands import Post, Tick, Withdraw
 from indexes.feeds.feed import PIECE
+from indexes.feeds.kernels.window import NEXT
 from indexes.feeds.live_lists import Views
 from indexes.feeds.pending_posts import Before, Undo
 from indexes.feeds.posts import Newest
@@ -113,6 +114,17 @@ class PostPlan(SteppedPlan):
             seconds += EPOCH * engine.subscription_count
         return seconds
 
+    def lets_begin(self, following: Any) -> bool:
+        engine = self.engine
+        return (
+            isinstance(following, PostPlan)
+            and self._executed == self.count > 1  # what a lone post reaches is valid until the next one
+            and self._steps is None
+            and not engine.live
+            and following.count < engine.index.before_epoch(following.command.at)
+            and not engine.posts_kept.ids.crowded_with(self.count + following.count)
+        )
+
     def response_fields(self) -> dict[str, Any]:
         """The ids of the posts, and the number of lists that held each right after it."""
         posts = zip(self.command.ids, self.reached, strict=False)
@@ -152,7 +164,8 @@ class PostPlan(SteppedPlan):
         index, report = engine.index, Report()
         hi = lo + engine.post_cost.fit(budget, min(PIECE, self.count - lo, index.before_epoch(c.at)))
         engine.live.step()
-        number = engine.posts_kept.next - lo
+        # Posts of the plan before may be in the window, and not published.
+        number = int(index.window.size[NEXT]) - lo
         step = Newest(number, self.first_seq, c.at, c.ids, c.keywords, c.points, c.payload).part(lo, hi)
         reached = index.post_keywords(step.keywords, step.points, c.at, report)
         self._newest, self._executed = step.unlisted(), hi
