@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from time import perf_counter
-from typing import Any, TypeAlias
+from typing import Any
 from urllib.parse import unquote
 
 from fastapi import FastAPI
-from pydantic_core import SchemaValidator
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Message, Receive, Scope
@@ -26,19 +25,19 @@ from app.api.failures import problem_of
 from app.api.fast_router import Routes
 from app.api.problems import Problem, invalid, many
 from app.api.routing import DirectRoute
-from app.api.together.kind import CheckedOnce, Verb
+from app.api.short_on_socket import OWN, TRACED, BurstOnSocket, ShortOnSocket, Target
 from app.api.together.lane import Lane
 from app.errors import FieldError
 from app.runtime.metrics import Metrics
-from app.runtime.tracing import RequestTrace, Sampling
-from app.runtime.turns import Turn, Turns
+from app.runtime.tracing import Sampling
+from app.runtime.turns import Turn
 from app.security.callers import Caller
 from app.security.keyring import Keyring
 from app.settings import Settings
+from app.streaming.bursts import cut_burst, head_of
 from app.streaming.frames import encode_json
 from app.streaming.operations import SocketRequest
 from app.streaming.requests import Answered, Peer
-from app.write_path.idempotency import hash_request
 
 LARGEST_HEAD = 1 << 16
 """Characters of a request's path and headers."""
@@ -46,22 +45,12 @@ LARGEST_HEAD = 1 << 16
 PassOn = Callable[[DirectRoute, Scope, bytes, str | None], Awaitable[Response | None]]
 """Has a request carried out elsewhere, where it is not to be carried out here."""
 
-_Target: TypeAlias = tuple[Verb, str, str, str]
-"""What the method and the path of a short request say: its verb, the name of the resource, the id in it or "", and the
-query string."""
-
-OWN = "websocket"
-"""How the scope of a request says that it came over a socket."""
-
 _TARGET = re.compile(r"/[!\"$-~]*")
 """A path with its query: what HTTP takes as well, without a fragment."""
 
 _HEADER = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _JSON_TYPE = (b"content-type", b"application/json")
 _PLAIN_HEADERS = [_JSON_TYPE]
-_TRACED = ("traceparent", "tracestate")
-"""Headers that change nothing but whether a request is traced."""
-
 _BULK = frozenset({BodyFormat.NDJSON.value, BodyFormat.ARROW.value})
 _SHOWN = {b"retry-after": "Retry-After", b"location": "Location", b"etag": "ETag"}
 _SEQ = re.compile(rb'\{"seq":(\d+)[,}]')
@@ -92,7 +81,7 @@ class SocketRequests:
         self._pass_on = pass_on
         self.largest_frame = settings.max_body + LARGEST_HEAD
         self._accounting = Accounting(settings, metrics)
-        self._last: tuple[str, str, _Target | None] = "", "", None
+        self._last: tuple[str, str, Target | None] = "", "", None
         """The method, the path and the target of the last request about a collection."""
 
     def begin(self, request: SocketRequest, caller: Caller, peer: Peer) -> Coroutine[Any, Any, Answered] | None:
@@ -102,41 +91,54 @@ class SocketRequests:
             return self.respond(request, caller, peer)
         return None if self._lane.take(short) else self.respond(request, caller, peer, sampling=short.sampling)
 
+    def begin_burst(self, frames: Sequence[str], caller: Caller, peer: Peer) -> int:
+        """Have the lane of small writes answer requests that came one behind the other; how many, from the first one
+        on, it has taken."""
+        head = head_of(frames[0])
+        target = None if head is None else self._target_of(head.method, head.path)
+        if head is None or target is None or not target[0].bursts or max(map(len, frames)) > self._lane.largest:
+            return 0
+        burst = cut_burst(head, frames[: target[0].most])
+        if burst is None:
+            return 0
+        short = BurstOnSocket(self, burst, caller, peer, target)
+        return short.count if self._lane.take(short) else 0
+
     def _short(self, request: SocketRequest, caller: Caller, peer: Peer) -> ShortOnSocket | None:
         """A request as a short one, if it is one by its path and headers."""
         lane = self._lane
         if request.size > lane.largest:
             return None
-        method, path, target = self._last
-        if request.path != path or request.method != method:
-            target = self._target(request)
+        target = self._target_of(request.method, request.path)
         if target is None:
             return None
-        verb, name, id, query = target
-        if (request.body is not None) != verb.has_body:
+        if (request.body is not None) != target[0].has_body:
             return None
         key = ""
         for header, value in request.headers.items():
-            if header in _TRACED and value.isascii() and value.isprintable():
+            if header in TRACED and value.isascii() and value.isprintable():
                 continue
             if header.lower() != "idempotency-key" or not value or key:
                 return None
             key = value
-        return ShortOnSocket(self, request, caller, peer, verb, name, id, query, key)
+        return ShortOnSocket(self, request, caller, peer, target, key)
 
-    def _target(self, request: SocketRequest) -> _Target | None:
-        """The target of a request; None if it cannot be a short one."""
-        path, _, query = request.path.partition("?")
+    def _target_of(self, method: str, target: str) -> Target | None:
+        """The target of requests with this method and path; None if they cannot be short."""
+        last_method, last_path, found = self._last
+        if target == last_path and method == last_method:
+            return found
+        path, _, query = target.partition("?")
         parts = path.split("/")
-        verb = self._lane.verb(request.method, parts)
+        verb = self._lane.verb(method, parts)
         if verb is None or parts[0] or parts[1] != "v1" or "%" in path or "#" in query:
             return None
         if len(parts) > 5:
             return verb, parts[3], parts[5], query
         # Many requests in a row are about one collection, with the same path.
-        target = verb, parts[3], "", query
-        self._last = request.method, request.path, target
-        return target
+        found = verb, parts[3], "", query
+        self._last = method, target, found
+        return found
 
     def respond(
         self,
@@ -309,87 +311,6 @@ class SocketRequests:
         seq = _SEQ.match(found[0])
         begin = b'"seq":%b,' % seq[1] if seq else b""
         return Answered(status, b'{%b"truncated":true}' % begin, headers)
-
-
-class ShortOnSocket(CheckedOnce):
-    """A short request of a socket: see `app.api.together.kind.ShortRequest`."""
-
-    __slots__ = (
-        "_peer",
-        "_raw",
-        "_request",
-        "_requests",
-        "began",
-        "caller",
-        "id",
-        "key",
-        "name",
-        "query",
-        "sampling",
-        "trace",
-        "turns",
-        "verb",
-    )
-
-    host = authorization = b""
-
-    def __init__(
-        self, requests: SocketRequests, request: SocketRequest, caller: Caller, peer: Peer,
-        verb: Verb, name: str, id: str, query: str, key: str,
-    ) -> None:  # fmt: skip
-        self.began = perf_counter()
-        self._requests, self._request, self._peer, self._raw = requests, request, peer, b""
-        self.verb, self.name, self.id, self.query, self.key = verb, name, id, query, key
-        self.caller: Caller | None = caller
-        self.turns: Turns | None = peer.turns
-        self.sampling: Sampling | None = None
-        self.trace: RequestTrace | None = None
-        self._checked = None
-
-    def headers(self) -> Iterable[tuple[bytes, bytes]]:
-        found = self._request.headers
-        return [(name.encode(), found[name].encode()) for name in _TRACED if name in found]
-
-    def check_body(self, validator: SchemaValidator) -> Any:
-        if not self._request.packed and not self.key:
-            return validator.validate_python(self._request.body)
-        # MessagePack has more than JSON, and the digest is that of the text.
-        self._raw = encode_json(self._request.body).encode()
-        return validator.validate_json(self._raw)
-
-    def digest(self) -> bytes:
-        path, _, query = self._request.path.partition("?")
-        return hash_request(f"{OWN} {self.verb.method}", path, query, self._raw)
-
-    def answer(self, status: int, body: bytes) -> None:
-        self._peer.answer_together(self._request, status, body)
-
-    def refuse(self, problem: Problem) -> None:
-        try:
-            self._requests.body_of(self._request)
-        except Problem as error:
-            # A number beyond the range of float64: only what is refused has one.
-            problem = error
-        self.fail(problem)
-
-    def fail(self, problem: Problem) -> None:
-        status, body, headers, _ = self._requests.answered(self._request, problem.response())
-        self._peer.answer_together(self._request, status, body, headers)
-
-    async def take_usual_way(self) -> None:
-        """Have the routes carry it out, within the turn of its group. Returns when it is answered."""
-        # Routes may ask for the current task: from here on there is one.
-        await asyncio.sleep(0)
-        request, caller, peer = self._request, self.caller, self._peer
-        assert caller is not None, "the socket has settled that"
-        work = self._requests.respond(request, caller, peer, ordered=False, sampling=self.sampling)
-        await peer.carry_out(request, work)
-
-    def at_end_of_turn(self, fn: Callable[[], None]) -> None:
-        asyncio.get_running_loop().call_soon(fn)
-
-    def run(self, work: Coroutine[Any, Any, None]) -> None:
-        self._peer.run(work)
 
 
 def _receive(body: bytes, peer: Peer) -> Receive:

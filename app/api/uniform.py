@@ -16,7 +16,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from indexes.compiled.text import Pieces, pieces_of
-from indexes.core.cutting import IN_ID, Cut, cut_elements, room
+from indexes.core.arrays import Bytes, Ints32
+from indexes.core.cutting import IN_ID, cut_elements, room
 
 SHORTEST = 1 << 11
 """Bytes from which on a body is worth it."""
@@ -123,7 +124,7 @@ def _columns(
     if n < 2:
         return None
     names = [name for name in shape.names if name != "id"]
-    values = _numbers(out, n * len(names))
+    values = numbers_of(out.numbers, out.offset, n * len(names))
     if values is None:
         return None
     texts = out.ids[:size]
@@ -137,9 +138,9 @@ def _pieces(*texts: str) -> Pieces:
     return pieces_of(texts)
 
 
-def _numbers(out: Cut, count: int) -> NDArray[np.float64] | None:
-    """The numbers that were cut out; None where one is very large."""
-    texts = pa.StringArray.from_buffers(count, pa.py_buffer(out.offset), pa.py_buffer(out.numbers))
+def numbers_of(text: Bytes, offset: Ints32, count: int) -> NDArray[np.float64] | None:
+    """Numbers of JSON, of which number i is ``text[offset[i] : offset[i + 1]]``; None where one is very large."""
+    texts = pa.StringArray.from_buffers(count, pa.py_buffer(offset), pa.py_buffer(text))
     try:
         values: NDArray[np.float64] = texts.cast(pa.float64()).to_numpy()
     except pa.ArrowInvalid:

@@ -191,6 +191,10 @@ class _Api:
             if not turn.wanted:
                 self._turns.pop(place)
 
+    def begin_burst(self, frames: Sequence[str], caller: Caller, peer: Peer) -> int:
+        """Each goes by itself."""
+        return 0
+
     async def _send(self, request: SocketRequest) -> Answered:
         headers = {**dict(self._socket.credentials.headers), **request.headers}
         content = None

@@ -52,6 +52,9 @@ MOST_PONGS = 1 << 14
 SLICE = 1 << 12
 """Bytes of frames that are parsed at a time; no more are while a message waits."""
 
+SLICE_OF_WHOLE = 1 << 15
+"""Bytes of whole messages in one frame each that are taken apart at a time."""
+
 
 class Messages(asyncio.Queue[ASGIReceiveEvent]):
     """What waits for the application: messages that came together are put here and taken at once."""
@@ -137,7 +140,7 @@ class SocketProtocol(WebSocketsSansIOProtocol):
                 break
             end = min(len(rest), at + SLICE)
             if not self._owed and not self._in_fragments:
-                taken = self._take_whole(rest, at, end)
+                taken = self._take_whole(rest, at, min(len(rest), at + SLICE_OF_WHOLE))
                 if taken > at:
                     at = taken
                     continue

@@ -16,6 +16,7 @@ from app.errors import Internal, ServiceError, TooMany
 from app.runtime import logs
 from app.runtime.turns import Turns
 from app.security.callers import Caller
+from app.streaming.bursts import FEWEST
 from app.streaming.frames import Content, encode_json, pack, pack_json
 from app.streaming.operations import SocketRequest
 
@@ -55,6 +56,9 @@ class Peer(Protocol):
     ) -> None:
         """Send the answer to a request that was taken for a group, with those of others that are answered now."""
 
+    def answer_burst(self, refs: Sequence[int], answers: Sequence[tuple[int, bytes]]) -> None:
+        """Send the answers to a burst, each its status and body, as `answer_together` does."""
+
     async def carry_out(self, request: SocketRequest, work: Coroutine[Any, Any, Answered]) -> None:
         """Carry out a request that was taken for a group by itself, and answer it."""
 
@@ -72,6 +76,11 @@ class Api(Protocol):
 
         Refusals are answers too. Its place among the writes of its peer is fixed before the answer is awaited. Awaiting
         raises only what is not expected.
+        """
+
+    def begin_burst(self, frames: Sequence[str], caller: Caller, peer: Peer) -> int:
+        """Take as many of the requests of a caller as can be read together, from the first one on, for groups, which
+        answer them; how many that are.
         """
 
 
@@ -114,6 +123,19 @@ class Requests:
         else:
             self._start(self._tasks, self._run(request, work))
 
+    def add_burst(self, frames: Sequence[str], caller: Caller) -> int:
+        """Begin to carry out as many of the requests as can be read together, from the first one on; how many that
+        are.
+        """
+        room = MOST_UNDER_WAY - len(self._tasks) - self._grouped
+        if room < len(frames):
+            frames = frames[: max(0, room)]
+        if len(frames) < FEWEST:
+            return 0
+        taken = self._api.begin_burst(frames, caller, self)
+        self._grouped += taken
+        return taken
+
     def run(self, work: Coroutine[Any, Any, None]) -> None:
         """Run a task for the requests of a group."""
         self._start(self._groups, work)
@@ -127,18 +149,26 @@ class Requests:
         self, request: SocketRequest, status: int, body: bytes, headers: Mapping[str, str] | None = None
     ) -> None:
         """Send the answer to a request that was taken for a group, with those of others that are answered now."""
+        self._send_soon([_frame(request, status, body, headers)])
+
+    def answer_burst(self, refs: Sequence[int], answers: Sequence[tuple[int, bytes]]) -> None:
+        """Send the answers to a burst, each its status and body, as `answer_together` does."""
+        self._send_soon([_answer(ref, status, body) for ref, (status, body) in zip(refs, answers, strict=True)])
+
+    def _send_soon(self, answers: list[Content]) -> None:
+        """Send answers to requests that were taken for groups, once no more of them come in this turn."""
         if not self._together:
             asyncio.get_running_loop().call_soon(self._send_together)
-        self._together.append(_frame(request, status, body, headers))
-        self._end_grouped()
+        self._together += answers
+        self._end_grouped(len(answers))
 
     def _send_together(self) -> None:
         together, self._together = self._together, []
         if together:
             self._answer(together)
 
-    def _end_grouped(self) -> None:
-        self._grouped -= 1
+    def _end_grouped(self, count: int = 1) -> None:
+        self._grouped -= count
         if not self._grouped:
             self._none_grouped.set()
 
@@ -205,7 +235,12 @@ def _frame(request: SocketRequest, status: int, body: bytes, headers: Mapping[st
         return packed[:-1] + pack_json(body or b"null")
     # The body of a text frame is not looked at.
     if type(ref) is int and not headers:
-        return b'{"event":"response","ref":%d,"status":%d,"body":' % (ref, status), body or b"null", b"}"
+        return _answer(ref, status, body)
     more = f',"headers":{encode_json(dict(headers))}' if headers else ""
     begin = f'{{"event":"response","ref":{encode_json(ref)},"status":{status}{more},"body":'
     return begin.encode(), body or b"null", b"}"
+
+
+def _answer(ref: int, status: int, body: bytes) -> Content:
+    """The answer to most requests, as a text frame."""
+    return b'{"event":"response","ref":%d,"status":%d,"body":' % (ref, status), body or b"null", b"}"

@@ -13,6 +13,7 @@ import json
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from functools import partial
+from itertools import islice, takewhile
 from typing import Any, Protocol
 
 from starlette.requests import HTTPConnection
@@ -25,6 +26,7 @@ from app.security.scopes import Need
 from app.security.tickets import Ticket, Tickets
 from app.security.tokens import UnknownSigningKey
 from app.streaming.buffer import Bundle, Message
+from app.streaming.bursts import FEWEST, MOST
 from app.streaming.connection import POLICY, WAITS, Connection, Reader, Writing
 from app.streaming.frames import BINARY as BINARY_FRAME
 from app.streaming.frames import TEXT as TEXT_FRAME
@@ -309,7 +311,12 @@ class Socket(Connection):
         try:
             some: deque[Any] = deque()
             while True:
-                received = some.popleft() if some else await self._receive()
+                if not some:
+                    some.append(await self._receive())
+                    some.extend(self._read_more())
+                    await self._take_bursts(some)
+                    continue
+                received = some.popleft()
                 if received["type"] == "websocket.disconnect":
                     break
                 if self.ending is None:
@@ -318,13 +325,24 @@ class Socket(Connection):
                         await work
                     while self.queue and self._full:
                         await self._drained()
-                if not some:
-                    some.extend(self._read_more())
         finally:
             self._moves.stop()
             self._requests.lose()
             if patience is not None:
                 patience.cancel()
+
+    async def _take_bursts(self, some: deque[Any]) -> None:
+        """Begin with as many of the messages as can be read together, and take them away."""
+        while len(some) >= FEWEST and self.ending is None and self._caller is not None and self._ticket is None:
+            frames = list(takewhile(bool, (each.get("text") for each in islice(some, MOST))))
+            taken = self._requests.add_burst(frames, self._caller)
+            if not taken:
+                return
+            self._packs = False
+            for _ in range(taken):
+                some.popleft()
+            while self.queue and self._full:
+                await self._drained()
 
     @property
     def _full(self) -> bool:

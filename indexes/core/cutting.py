@@ -1,5 +1,5 @@
-"""Elements of a JSON list that have one shape are cut: they differ in their ids and numbers alone, and the text between
-these is the same in all of them.
+"""JSON of one shape is cut: elements of a list, or requests of a socket, that differ in their ids and numbers alone,
+where the text between these is the same in all of them.
 
 What is cut out is copied one text behind the other: of ids a list is made in one call, and of numbers a column.
 """
@@ -12,15 +12,20 @@ import numpy as np
 
 from indexes.compiled.jit import inlined, kernel
 from indexes.compiled.text import EIGHT, Pieces, put
-from indexes.core.arrays import Bools, Bytes, Ints32, int64, uint64
+from indexes.core.arrays import Bools, Bytes, Ints, Ints32, int64, uint64
 
 LONGEST_ID, LONGEST_NUMBER = 128, 24
 """Characters of an id and of a number that is cut."""
 
-SPACE = 32
-"""The byte behind each id."""
+MOST_DIGITS = 15
+"""Digits of a whole number that is read."""
+
+NEWLINE, SPACE = 10, 32
+"""The bytes behind each request, and behind each id."""
 
 MINUS, PLUS, POINT, ZERO, NINE, SMALL_E, LARGE_E = 45, 43, 46, 48, 57, 101, 69
+CLOSED = 125
+"""The brace that ends an object."""
 
 IN_ID = np.zeros(256, np.bool_)
 """The characters of an id that is surely good; a point is not the first of them."""
@@ -61,14 +66,14 @@ def cut_elements(text: Bytes, begin: int, end: int, pieces: Pieces, id: int, in_
     while good and not done:
         first = at
         if v == id:
-            at = _id_end(text, at, in_id)
+            at = id_end(text, at, in_id)
             good = 0 < at - first <= LONGEST_ID and text[uint64(first)] != POINT
             if good:
                 id_size = put(out.ids, id_size, text, first, at - first)
                 out.ids[uint64(id_size)] = SPACE
                 id_size += 1
         else:
-            at = _number_end(text, at)
+            at = number_end(text, at)
             good = 0 < at - first <= LONGEST_NUMBER
             if good:
                 size = put(out.numbers, size, text, first, at - first)
@@ -78,7 +83,7 @@ def cut_elements(text: Bytes, begin: int, end: int, pieces: Pieces, id: int, in_
         if good and not done:
             piece = pieces.begin[uint64(v)]
             length = pieces.begin[uint64(v + 1)] - piece
-            good = at + length <= end and _same(text, at, pieces.text, piece, length)
+            good = at + length <= end and same(text, at, pieces.text, piece, length)
             at += length
         v += 1
         if v == variables:
@@ -87,8 +92,40 @@ def cut_elements(text: Bytes, begin: int, end: int, pieces: Pieces, id: int, in_
     return (n, id_size) if good else (int64(-1), int64(0))
 
 
+@kernel
+def cut_requests(text: Bytes, pieces: Pieces, refs: Ints, spans: Ints) -> int:
+    """Cut requests, each an object with a NEWLINE behind it: piece 0, a whole number, piece 1, a value, and a brace.
+
+    Writes the number of each to `refs`, and the places where its value begins and ends to `spans`, two by two. Returns
+    how many were cut before one that has another shape, at most as many as there is room for. Behind the last NEWLINE
+    there are as many bytes as the longer piece has. O(bytes).
+    """
+    n, at, good = 0, int64(0), True
+    while good and n < len(refs):
+        good = same(text, at, pieces.text, int64(0), pieces.begin[1])
+        first = at + pieces.begin[1]
+        at = digits_end(text, first) if good else first
+        good = good and 0 < at - first <= MOST_DIGITS and (text[uint64(first)] != ZERO or at == first + 1)
+        number = int64(0)
+        if good:
+            for i in range(first, at):
+                number = 10 * number + (int64(text[uint64(i)]) - ZERO)
+        good = good and same(text, at, pieces.text, pieces.begin[1], pieces.begin[2] - pieces.begin[1])
+        if good:
+            at += pieces.begin[2] - pieces.begin[1]
+            begin = at
+            while text[uint64(at)] != NEWLINE:
+                at += 1
+            good = at - 1 > begin and text[uint64(at - 1)] == CLOSED
+            refs[uint64(n)] = number
+            spans[uint64(2 * n)], spans[uint64(2 * n + 1)] = begin, at - 1
+            at += 1
+            n += good
+    return n
+
+
 @inlined
-def _same(text: Bytes, at: int, other: Bytes, begin: int, length: int) -> bool:
+def same(text: Bytes, at: int, other: Bytes, begin: int, length: int) -> bool:
     """Whether two texts of one length are the same."""
     differ = 0
     for i in range(length):
@@ -97,7 +134,7 @@ def _same(text: Bytes, at: int, other: Bytes, begin: int, length: int) -> bool:
 
 
 @inlined
-def _id_end(text: Bytes, at: int, in_id: Bools) -> int:
+def id_end(text: Bytes, at: int, in_id: Bools) -> int:
     """Where the characters of an id end."""
     while in_id[uint64(text[uint64(at)])]:
         at += 1
@@ -105,7 +142,7 @@ def _id_end(text: Bytes, at: int, in_id: Bools) -> int:
 
 
 @inlined
-def _digits_end(text: Bytes, at: int) -> int:
+def digits_end(text: Bytes, at: int) -> int:
     """Where digits end."""
     while ZERO <= text[uint64(at)] <= NINE:
         at += 1
@@ -113,23 +150,23 @@ def _digits_end(text: Bytes, at: int) -> int:
 
 
 @inlined
-def _number_end(text: Bytes, at: int) -> int:
+def number_end(text: Bytes, at: int) -> int:
     """Where the number of JSON ends that begins here; 0 if none does, or if it is -0, which is 0 as a whole number."""
     negative = text[uint64(at)] == MINUS
     at += negative
     first = at
-    at = _digits_end(text, at)
+    at = digits_end(text, at)
     good = at > first and (text[uint64(first)] != ZERO or at == first + 1)
     whole = text[uint64(at)] != POINT and text[uint64(at)] != SMALL_E and text[uint64(at)] != LARGE_E
     good = good and not (whole and negative and text[uint64(first)] == ZERO)
     if text[uint64(at)] == POINT:
         first = at + 1
-        at = _digits_end(text, first)
+        at = digits_end(text, first)
         good = good and at > first
     if text[uint64(at)] == SMALL_E or text[uint64(at)] == LARGE_E:
         at += 1
         at += text[uint64(at)] == MINUS or text[uint64(at)] == PLUS
         first = at
-        at = _digits_end(text, first)
+        at = digits_end(text, first)
         good = good and at > first
     return at if good else int64(0)

@@ -6,10 +6,13 @@ from collections.abc import Callable
 
 import numpy as np
 
+from indexes.compiled.text import EIGHT, pieces_of
+from indexes.core.cutting import cut_requests
 from indexes.core.steps import run_all
 from indexes.feeds.config import FeedConfig, Keywords, Spaced
 from indexes.feeds.feed import FeedIndex, Remembered
 from indexes.feeds.kernels.cells import build_cells
+from indexes.feeds.kernels.cut_posts import LETTERS, NAMES, cut_posts, room
 from indexes.feeds.report import Report
 from indexes.feeds.tokens import bag_of
 
@@ -43,9 +46,18 @@ def exercise(feed: FeedIndex) -> None:
     feed.list(int(slots[0]))
     for _ in feed.lay_out_steps(feed.epoch.df.astype(np.int64), build_cells(points, 8)[0]):
         pass
+    _cut()
     again, number = FeedIndex(feed.config), np.arange(feed.first, int(feed.window.size[1]) - 1)
     kept = Remembered(feed.first, int(feed.window.size[1]), number, points[number % 80], np.zeros(len(number), int))
     again.load(kept, again.documents([bags[i % 80] for i in number.tolist()]), feed.epoch, 1)
+
+
+def _cut() -> None:
+    """Cut a request, and a post out of it."""
+    request = b'1,{"posts":[{"location":[1,2],"keywords":["a"]}]}}\n'
+    text, spans = np.frombuffer(request + bytes(EIGHT), np.uint8), np.empty(2, np.int64)
+    cut_requests(text, pieces_of(["", ","]), np.empty(1, np.int64), spans)
+    cut_posts(text, spans, NAMES, LETTERS, room(len(request), 1))
 
 
 GROUPS: dict[str, Callable[[], None]] = {"main": warm}

@@ -22,6 +22,7 @@ from app.api.boards.together import ObjectChanges
 from app.api.feeds.together import MOST
 from app.api.relays import together_notifications
 from app.api.relays.together_notifications import Notifications
+from app.api.short_on_socket import BurstOnSocket
 from app.api.socket_requests import SocketRequests
 from app.api.together.lane import Lane
 from app.api.together.subscription_changes import SubscriptionChanges
@@ -32,6 +33,7 @@ from app.streaming import requests
 from app.streaming.frames import Content
 from app.streaming.operations import SocketRequest
 from app.write_path import applying
+from app.write_path.kernel_threads import KernelThreads
 from indexes.feeds.plans.posts import PostPlan
 from tests.api.test_socket_requests import BOARD, Asker, socket_of, upsert
 from tests.support.patience import wait_until
@@ -130,6 +132,8 @@ def test_a_full_group_is_executed_while_more_is_read(start: Start, monkeypatch: 
     running.client.put("/v1/feeds/f", json={"window": 500, "bounds": [-100, -100, 100, 100]})
     monkeypatch.setattr(applying, "OVERLAPPED", -1.0)
     monkeypatch.setattr(applying, "INLINE", 60.0)
+    # The threads may have other work, as behind a start.
+    monkeypatch.setattr(KernelThreads, "free", True)
     execute, executed = PostPlan.execute, dict[int, tuple[int, bool]]()
 
     def noted(self: PostPlan, budget: float) -> None:
@@ -333,6 +337,56 @@ def test_posts_are_answered_as_the_usual_way(
         ("POST", "/v1/feeds/f/subscriptions", {"subscriptions": asked}),
     ]
     ways.compare(making, windows, packed, "/v1/feeds/f/posts?limit=1000")
+
+
+@pytest.mark.parametrize("overlapped", [False, True])
+@pytest.mark.parametrize("seed", range(4))
+def test_bursts_of_posts_are_answered_as_the_usual_way(
+    ways: Ways, monkeypatch: pytest.MonkeyPatch, seed: int, overlapped: bool
+) -> None:
+    """Whatever is refused or out of the ordinary among them, and whatever comes beside them."""
+    if overlapped:
+        monkeypatch.setattr(applying, "OVERLAPPED", -1.0)
+    sizes, keep = list[int](), BurstOnSocket.keep
+
+    def noted(self: BurstOnSocket, count: int) -> None:
+        sizes.append(count)
+        keep(self, count)
+
+    monkeypatch.setattr(BurstOnSocket, "keep", noted)
+    draw, none = Random(seed), Asker(None)  # type: ignore[arg-type]
+
+    def request(often: float) -> dict[str, Any]:
+        post: dict[str, Any] = {
+            "id": f"p{draw.randrange(300)}",
+            "keywords": draw.choice([["a"], ["a", "b"], {"a": 2, "c": 0.5}, ["c", "c"]]),
+            "location": draw.choice([[1, 2], [3.5, -4], [99, 99]]),
+        }
+        if draw.random() < often:
+            post |= draw.choice([{"keywords": {"a": -1}}, {"location": [1e6, 1]}, {"payload": 1}, {"keywords": []}])
+        if draw.random() < often:
+            return draw.choice(
+                [
+                    none.frame("GET", f"/v1/feeds/f/posts/{post['id']}"),
+                    none.frame("DELETE", f"/v1/feeds/f/posts/{post['id']}"),
+                    none.frame("POST", "/v1/feeds/f/posts", {"posts": [post]}, Idempotency_Key=f"k{draw.randrange(9)}"),
+                    none.frame("POST", "/v1/feeds/f/posts", {"posts": [post, post]}),
+                    none.frame("POST", "/v1/feeds/g/posts", {"posts": [post]}),
+                ]
+            )
+        return none.frame("POST", "/v1/feeds/f/posts", {"posts": [post]})
+
+    counts = [1, 8, 9, 40, MOST, MOST + 1, 2 * MOST + 9, 200]
+    windows = [[request(often) for _ in range(draw.choice(counts))] for often in (0, 0.01, 0.05, 0.2) * 2]
+    asked = [{"id": f"s{n}", "keywords": ["abc"[n % 3]], "location": [n, n], "k": 3} for n in range(9)]
+    feed = {"window": 50, "bounds": [-100, -100, 100, 100]}
+    making = [
+        ("PUT", "/v1/feeds/f", feed),
+        ("PUT", "/v1/feeds/g", feed),
+        ("POST", "/v1/feeds/f/subscriptions", {"subscriptions": asked}),
+    ]
+    ways.compare(making, windows, False, "/v1/feeds/f/posts?limit=1000")
+    assert max(sizes) > 8
 
 
 @pytest.mark.parametrize("single", [False, True])

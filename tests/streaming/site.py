@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from types import SimpleNamespace
@@ -103,6 +103,9 @@ class NoApi:
 
     async def begin(self, request: SocketRequest, caller: Caller, peer: requests.Peer) -> Answered:
         return Answered(404, b"")
+
+    def begin_burst(self, frames: Sequence[str], caller: Caller, peer: requests.Peer) -> int:
+        return 0
 
 
 class Events:

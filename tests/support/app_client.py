@@ -18,6 +18,8 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 from starlette.types import ASGIApp, Message, Scope
 from starlette.websockets import WebSocketDisconnect
 
+from app.streaming.websocket import READ
+
 Channel = tuple["asyncio.Queue[Message]", "asyncio.Queue[Message]"]
 """What an application receives, and what it sends."""
 
@@ -192,6 +194,13 @@ class _Transport(httpx.BaseTransport):
 
 def _call(app: ASGIApp, scope: Scope) -> tuple[asyncio.Task[None], Channel]:
     incoming: asyncio.Queue[Message] = asyncio.Queue()
+
+    def read() -> list[Message]:
+        """What has come and is not received yet, as the server of the service has it."""
+        return [incoming.get_nowait() for _ in range(incoming.qsize())]
+
+    if scope["type"] == "websocket":
+        scope["extensions"] |= {READ: read}
     outgoing: asyncio.Queue[Message] = asyncio.Queue()
 
     async def run() -> None:

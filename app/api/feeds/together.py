@@ -29,8 +29,10 @@ def single_posts(context: FeedContext) -> list[Verb]:
         lambda config, posts: readers.of(config).read_items(posts),
         _texts,
         _kept,
+        lambda config, burst: readers.of(config).cut(burst),
     )
-    return [Verb(OneOfMany[FeedEngine, FeedConfig](context, form), "POST", "/v1/feeds/{feed}/posts", most=MOST)]
+    posts = OneOfMany[FeedEngine, FeedConfig](context, form)
+    return [Verb(posts, "POST", "/v1/feeds/{feed}/posts", most=MOST, bursts=True)]
 
 
 def _texts(plan: PostPlan) -> list[str]:

@@ -13,6 +13,7 @@ from app.runtime.tracing import RequestTrace, Sampling
 from app.runtime.turns import Turns
 from app.security.callers import Caller
 from app.security.scopes import Need
+from app.streaming.bursts import Burst
 from app.write_path.idempotency import Ticket
 from app.write_path.writer import Skeleton
 
@@ -49,13 +50,14 @@ class Item(Protocol):
     def engine(self) -> Any: ...
 
 
-class ShortRequest(Protocol):
-    """A small write that is complete, as it was read off a connection.
+class Sent(Protocol):
+    """A small write that is complete, or several that came as a burst, as they were read off a connection.
 
     `id` is that in its path, empty where there is none, `query` what follows the path, `key` its Idempotency-Key, empty
     without one, `began` when its head was read, by `time.perf_counter`. `caller` is who sent it where the connection
     has settled that, and `turns` are those of a connection whose writes to a resource keep their order; both None over
-    HTTP. `sampling` is what the sampler of traces said of it, None before that is asked, `trace` its span.
+    HTTP. `sampling` is what the sampler of traces said of it, None before that is asked, `trace` its span. `count` is
+    how many requests it is: more than one are a `ShortBurst`.
     """
 
     verb: Verb
@@ -70,6 +72,23 @@ class ShortRequest(Protocol):
     turns: Turns | None
     sampling: Sampling | None
     trace: RequestTrace | None
+    count: int
+
+    def fail(self, problem: Problem) -> None:
+        """Answer what may have been carried out."""
+
+    async def take_usual_way(self) -> None:
+        """Have the routes carry it out. Returns where the next one of its connection may begin."""
+
+    def at_end_of_turn(self, fn: Callable[[], None]) -> None:
+        """Call a function once everything that has come on connections is read."""
+
+    def run(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run a task that the server waits for when it ends."""
+
+
+class ShortRequest(Sent, Protocol):
+    """A small write."""
 
     def headers(self) -> Iterable[tuple[bytes, bytes]]:
         """The headers as they came, at least those by which it is traced."""
@@ -86,17 +105,17 @@ class ShortRequest(Protocol):
     def refuse(self, problem: Problem) -> None:
         """Answer that it changed nothing, and why."""
 
-    def fail(self, problem: Problem) -> None:
-        """Answer what may have been carried out."""
 
-    async def take_usual_way(self) -> None:
-        """Have the routes carry it out. Returns where the next one of its connection may begin."""
+class ShortBurst(Sent, Protocol):
+    """Small writes that came as a burst: what is done with it is done with each. They have no keys."""
 
-    def at_end_of_turn(self, fn: Callable[[], None]) -> None:
-        """Call a function once everything that has come on connections is read."""
+    requests: Burst
 
-    def run(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run a task that the server waits for when it ends."""
+    def keep(self, count: int) -> None:
+        """Be the first `count` of them alone; the others are carried out by themselves."""
+
+    def answer_each(self, outcomes: Sequence[Outcome]) -> None:
+        """Answer them, each by its outcome."""
 
 
 class CheckedOnce(ABC):
@@ -105,6 +124,7 @@ class CheckedOnce(ABC):
 
     __slots__ = ("_checked",)
 
+    count = 1
     _checked: tuple[SchemaValidator, Any] | None
 
     def checked_body(self, validator: SchemaValidator) -> Any:
@@ -144,10 +164,11 @@ class Verb:
     `resources` the type of resource in it. They have a body but where they delete.
 
     A request is of the first of its `kinds` that takes it. `op` is what a kind of its own calls it; `replayed` makes
-    of what was kept of an answer the one that a retry gets. A group has at most `most` of them.
+    of what was kept of an answer the one that a retry gets. A group has at most `most` of them. With `bursts` its one
+    kind reads these, too.
     """
 
-    __slots__ = ("has_body", "kinds", "method", "most", "op", "replayed", "resources", "route")
+    __slots__ = ("bursts", "has_body", "kinds", "method", "most", "op", "replayed", "resources", "route")
 
     def __init__(
         self,
@@ -157,7 +178,9 @@ class Verb:
         op: Any = None,
         replayed: Callable[[dict[str, Any]], dict[str, Any]] = lambda kept: kept,
         most: int = MOST,
+        bursts: bool = False,
     ) -> None:
+        self.bursts = bursts
         self.kinds: tuple[Kind[Any], ...] = (kind,)
         self.method, self.route, self.op, self.replayed, self.most = method, route, op, replayed, most
         self.resources = route.split("/", 3)[2]

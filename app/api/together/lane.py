@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Coroutine, Iterable
+from itertools import islice
 from time import perf_counter
 from typing import Any, TypeAlias
 
@@ -14,7 +15,7 @@ from app.api.guard import ENDING, host_is_ours
 from app.api.idempotency import KEY
 from app.api.problems import Problem
 from app.api.responses import JsonResponse
-from app.api.together.kind import Answer, Elsewhere, Kind, Outcome, Place, ShortRequest, Verb
+from app.api.together.kind import Answer, Elsewhere, Kind, Outcome, Place, Sent, ShortBurst, ShortRequest, Verb
 from app.runtime import logs, tracing, turns
 from app.runtime.metrics import Metrics
 from app.runtime.straight import Straight
@@ -35,36 +36,55 @@ _PARTS = 1 + 3
 Slot: TypeAlias = tuple[str, str] | tuple[str, str, Turns]
 """Where the lane has the open group of a resource, or of one connection."""
 
-Member: TypeAlias = tuple[ShortRequest, Any, str]
-"""A request of a group, what it says, and the id of who sent it."""
+Member: TypeAlias = tuple[Any, Any, str]
+"""A request or a burst of a group, what it says, and the id of who sent it."""
 
 
 class Group:
     """The requests about a resource that came in one turn, with what they say and who sent them. `turn` is theirs on
     the sockets that some of them came on, None where all came over HTTP; `keys` are their Idempotency-Keys with the
     owners of these. `slot` is where the lane has it, `place` the resource. It is `fresh` while what is accepted goes
-    into the same commit.
+    into the same commit. A burst is one member of it, and has a `count` of its own.
     """
 
-    __slots__ = ("engine", "fresh", "joined", "keys", "kind", "lead", "members", "place", "slot", "subjects", "turn")
+    __slots__ = (
+        "count",
+        "engine",
+        "fresh",
+        "joined",
+        "keys",
+        "kind",
+        "lead",
+        "members",
+        "place",
+        "slot",
+        "subjects",
+        "turn",
+    )
 
-    def __init__(self, kind: Kind[Any], place: tuple[str, str], slot: Slot, engine: Any, lead: ShortRequest) -> None:
+    def __init__(self, kind: Kind[Any], place: tuple[str, str], slot: Slot, engine: Any, lead: Sent) -> None:
         self.kind, self.place, self.slot, self.engine = kind, place, slot, engine
         self.lead = lead
         self.fresh = True
+        self.count = 0
         self.members: list[Member] = []
         self.keys: set[tuple[str, str]] = set()
         self.subjects: set[str] = set()
         self.turn: Turn | None = None
         self.joined: list[Turns] = []
 
-    def add(self, short: ShortRequest, kind: Kind[Any], item: Any, whose: str) -> bool:
+    def add(self, short: Sent, kind: Kind[Any], item: Any, whose: str) -> bool:
         """Add a request; False where it cannot be carried out together with those that are here."""
         if self.kind is not kind or self.engine is not item.engine:
             return False
         subject, key, connection = kind.subject(item), short.key, short.turns
         if (subject is not None and subject in self.subjects) or (key and (whose, key) in self.keys):
             return False
+        count = self.count + short.count
+        # Keys are claimed one by one.
+        if count > short.verb.most or (count > len(self.members) + 1 and (key or self.keys)):
+            return False
+        self.count = count
         self.members.append((short, item, whose))
         if key:
             self.keys.add((whose, key))
@@ -133,14 +153,17 @@ class Lane:
             return None
         return self._verbs.get((method, parts[2], parts[_PARTS], len(parts)))
 
-    def take(self, short: ShortRequest) -> bool:
-        """Add a request that is complete to the group of its resource; False where it takes the usual way."""
+    def take(self, short: Any) -> bool:
+        """Add a request that is complete, or a burst of some, to the group of its resource; False where it takes the
+        usual way."""
         if not self._turn_ends:
             # Whether it is ready stays as it is within a turn; what is accepted later is checked by the writer.
             self._taking = self._open and self._ready()
         if not self._taking:
             return False
         if tracing.tracer is not None:
+            if short.count > 1:
+                return False
             short.sampling = tracing.tracer.sample(short.verb.method, short.headers())
         if short.key and not KEY.fullmatch(short.key):
             return False
@@ -176,7 +199,7 @@ class Lane:
                 self._begin(group)
             group = self._groups[slot] = Group(kind, place, slot, item.engine, short)
             group.add(short, kind, item, caller.id)
-        if len(group.members) >= verb.most:
+        if group.count >= verb.most:
             self.writer.committer.expect_more()
             self._begin(group)
         return True
@@ -194,7 +217,7 @@ class Lane:
                 else:
                     self._begin_later(group)
 
-    def _admitted(self, short: ShortRequest, kind: Kind[Any]) -> Caller:
+    def _admitted(self, short: Sent, kind: Kind[Any]) -> Caller:
         """Who sent a request, with the right to. Raises whatever makes it take the usual way."""
         keyring, caller = self._keyring, short.caller
         if caller is not None:
@@ -283,12 +306,12 @@ class Lane:
     def _taken(self, group: Group) -> Coroutine[Any, Any, None]:
         """What carries out a group, to which nothing is added any more."""
         del self._groups[group.slot]
-        self._metrics.requests_open.value += len(group.members)
+        self._metrics.requests_open.value += group.count
         return self._run(group)
 
     async def _run(self, group: Group) -> None:
         left = deque(group.members)
-        counted = len(left)
+        counted = group.count
         if tracing.tracer is not None:
             tracing.tracer.together([short for short, _, _ in left])
         tickets: list[Ticket | None] = [None] * counted
@@ -307,8 +330,14 @@ class Lane:
                 await self._take_usual_way(left, tickets)
                 return
             outcomes = await group.kind.outcomes(job, items) if items else []
-            for outcome, ticket in zip(outcomes, tickets, strict=True):
+            rest = zip(outcomes, tickets, strict=True)
+            while left:
                 short, _, _ = left[0]
+                if short.count > 1:
+                    self._answer_each(short, [outcome for outcome, _ in islice(rest, short.count)])
+                    left.popleft()
+                    continue
+                outcome, ticket = next(rest)
                 if ticket is not None or not isinstance(outcome, Answer):
                     await self._answer(short, outcome, ticket)
                     left.popleft()
@@ -378,6 +407,14 @@ class Lane:
         if short.trace is not None:
             short.trace.end(short.verb.route, status)
 
+    def _answer_each(self, burst: ShortBurst, outcomes: list[Outcome]) -> None:
+        """Answer a burst, which came on a socket."""
+        burst.answer_each(outcomes)
+        verb, seconds = burst.verb, perf_counter() - burst.began
+        statuses = Counter([one.status if isinstance(one, Answer) else one.status_code for one in outcomes])
+        for status, count in statuses.items():
+            self._metrics.observe_all(verb.method, verb.route, status, [seconds] * count)
+
     async def _take_usual_way(self, left: deque[Member], tickets: list[Ticket | None]) -> None:
         """Have what was not changed carried out or refused one by one, in order, before what is behind it."""
         turns.keep()
@@ -392,6 +429,7 @@ class Lane:
         now = perf_counter()
         for short, _, _ in left:
             short.fail(problem)
-            self._metrics.observe(short.verb.method, short.verb.route, problem.status_code, now - short.began)
+            took = [now - short.began] * short.count
+            self._metrics.observe_all(short.verb.method, short.verb.route, problem.status_code, took)
             if short.trace is not None:
                 short.trace.end(short.verb.route, problem.status_code)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from dataclasses import replace
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar, cast
 
 from pydantic_core import SchemaValidator
 
@@ -12,9 +12,10 @@ from app.api.bulk import Place, Read
 from app.api.context import Context, element_refusal
 from app.api.element_errors import ElementErrors
 from app.api.problems import Problem
-from app.api.together.kind import Answer, Elsewhere, Outcome, ShortRequest, receipts
+from app.api.together.kind import Answer, Elsewhere, Outcome, ShortBurst, ShortRequest, receipts
 from app.security.callers import Caller
 from app.security.scopes import Need
+from app.streaming.bursts import Burst
 from app.write_path.idempotency import Ticket
 from app.write_path.writer import Skeleton
 from indexes.core.commands import Fault, Refused
@@ -26,35 +27,39 @@ _SKIPPED = Problem("internal")
 
 
 class Listed(NamedTuple):
-    """One request: its element, by the configuration of `engine`."""
+    """One request: its element, by the configuration of `engine`; or a burst of so many `requests`: a command."""
 
     engine: Any
-    element: dict[str, Any]
+    element: Any
+    requests: int = 1
 
 
 class Applied(NamedTuple):
-    """The plan of a group: `read` are the elements that could be read, `positions` those of them that apply, as places
-    in the group."""
+    """The plan of a group of so many `requests`: `read` are the elements that could be read, `positions` those of them
+    that apply, as places in the group."""
 
     plan: Any
     read: Read[Any]
     positions: Sequence[int]
+    requests: int
 
 
 class Form(NamedTuple, Generic[ConfigT]):
     """How requests about elements of one kind are read and answered.
 
-    `name` is that of the list in the body, which `validator` checks; `command` makes one of elements. Answers have this
-    `status`, and the texts that `texts` gives for the elements of a plan; `kept` gives what is stored of one before the
-    plan is executed, by the place of its element.
+    `name` is that of the list in the body, which `validator` checks; `command` makes one of elements, and of commands
+    of bursts. Answers have this `status`, and the texts that `texts` gives for the elements of a plan; `kept` gives
+    what is stored of one before the plan is executed, by the place of its element. `cut` makes a command of as many
+    requests of a burst, from the first one on, as are surely valid; None where they are few.
     """
 
     name: str
     status: int
     validator: Callable[[ConfigT], SchemaValidator]
-    command: Callable[[ConfigT, list[dict[str, Any]]], Read[Any]]
+    command: Callable[[ConfigT, list[Any]], Read[Any]]
     texts: Callable[[Any], Iterable[str]]
     kept: Callable[[Any, int], dict[str, Any]]
+    cut: Callable[[ConfigT, Burst], Sized | None] = lambda config, burst: None
 
 
 class OneOfMany(Generic[EngineT, ConfigT]):
@@ -74,11 +79,21 @@ class OneOfMany(Generic[EngineT, ConfigT]):
             raise Elsewhere
         engine = self._context.resources.latest(request.name)
         config = self._context.config_of(engine)
+        if request.count > 1:
+            return self._burst(engine, config, cast(ShortBurst, request))
         body: dict[str, Any] = request.checked_body(self._form.validator(config))
         (element,) = body.pop(self._form.name)
         if body.pop("on_error", "refuse") != "refuse" or body:
             raise Elsewhere
         return Listed(engine, element)
+
+    def _burst(self, engine: EngineT, config: ConfigT, burst: ShortBurst) -> Listed:
+        """The first requests of a burst. Raises whatever makes them be read one by one."""
+        command = self._form.cut(config, burst.requests)
+        if command is None:
+            raise Elsewhere
+        burst.keep(len(command))
+        return Listed(engine, command, burst.count)
 
     def subject(self, item: Listed) -> str | None:
         """Any number of requests may be about the same."""
@@ -102,12 +117,12 @@ class OneOfMany(Generic[EngineT, ConfigT]):
         plan = await self._context.resources.submit(
             name, read.command, reader=engine, requests=requests if any(tickets) else None
         )
-        return Applied(plan, read, positions(plan))
+        return Applied(plan, read, positions(plan), sum([item.requests for item in items]))
 
     async def outcomes(self, job: Applied, items: Sequence[Listed]) -> list[Outcome]:
         """Each with its own seq."""
         plan, read, form = job.plan, job.read, self._form
-        found: list[Outcome] = [_SKIPPED] * len(items)
+        found: list[Outcome] = [_SKIPPED] * job.requests
         for at, text in zip(job.positions, form.texts(plan), strict=True):
             found[at] = Answer(form.status, f"{text}\n".encode(), None)
         if plan.faults or read.errors:

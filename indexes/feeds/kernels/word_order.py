@@ -17,7 +17,7 @@ def in_order(texts: Bytes, end: Ints) -> bool:
         first, upto = word, end[uint64(document)]
         while good and word < upto:
             if word > first:
-                good = _is_less(texts, before, at)
+                good = is_less(texts, before, at)
             before = at
             while texts[uint64(at)] != SPACE:
                 at += 1
@@ -28,7 +28,7 @@ def in_order(texts: Bytes, end: Ints) -> bool:
 
 
 @inlined
-def _is_less(texts: Bytes, a: int, b: int) -> bool:
+def is_less(texts: Bytes, a: int, b: int) -> bool:
     """Whether the word that begins at `a` sorts before that at `b`."""
     while texts[uint64(a)] == texts[uint64(b)] and texts[uint64(a)] != SPACE:
         a += 1

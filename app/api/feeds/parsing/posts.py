@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -19,9 +20,13 @@ from app.api.feeds.parsing.keywords import Words, plain_keywords
 from app.api.ids import named_all
 from app.api.models import OnErrorQuery
 from app.api.payloads import Payloads
+from app.api.uniform import numbers_of
+from app.streaming.bursts import FEWEST, Burst
 from app.write_path.ticks import now
+from indexes.core.arrays import run_lengths
 from indexes.feeds.commands import Post
-from indexes.feeds.config import FeedConfig, Keywords
+from indexes.feeds.config import SPACE, FeedConfig, Keywords, Spaced
+from indexes.feeds.kernels.cut_posts import COUNT, IDS, LETTERS, NAMES, WORDS, CutPosts, cut_posts, room
 
 Float64 = npt.NDArray[np.float64]
 
@@ -54,12 +59,36 @@ class PostReader:
         return Read(command, skip, place, indexes, columns.errors)
 
     def read_items(self, items: list[Any]) -> Read[Post]:
-        """The posts of bodies that are validated already, one of each; those that are wrong are skipped."""
+        """The posts of bodies that are validated already, one of each, and those that were `cut`; those that are wrong
+        are skipped."""
+        if Post in set(map(type, items)):
+            return self._joined(items)
         plain = _plain_posts(items)
         if plain is not None:
             return Read(plain, True, _PLACE, None, ElementErrors())
         columns = _Columns()
         self._add_items(columns, Words(self._stop_words, columns.errors, needed=False), items)
+        command, indexes = columns.command(True)
+        command.apart = True
+        return Read(command, True, _PLACE, indexes, columns.errors)
+
+    def cut(self, burst: Burst) -> Post | None:
+        """The posts of as many requests, from the first one on, as surely say nothing wrong; None where they are few.
+        O(bytes)."""
+        out = room(int(burst.spans[-1] - burst.spans[0]), len(burst.refs))
+        count = cut_posts(burst.text, burst.spans, NAMES, LETTERS, out)
+        return _cut_posts(out, count) if count >= FEWEST else None
+
+    def _joined(self, items: list[Any]) -> Read[Post]:
+        """The posts of some elements and commands, in order."""
+        columns = _Columns()
+        words = Words(self._stop_words, columns.errors, needed=False)
+        for is_command, some in groupby(items, lambda item: isinstance(item, Post)):
+            if is_command:
+                for post in some:
+                    columns.add(list(post.ids), post.keywords, post.points)
+            else:
+                self._add_items(columns, words, list(some))
         command, indexes = columns.command(True)
         command.apart = True
         return Read(command, True, _PLACE, indexes, columns.errors)
@@ -134,6 +163,27 @@ def _plain_posts(items: list[Any]) -> Post | None:
         return None
     ids, points = [item.get("id") for item in items], np.array([item["location"] for item in items], np.float64)
     return Post(named_all(ids, "p"), keywords, points, now(), skip=True, apart=True)
+
+
+def _cut_posts(out: CutPosts, count: int) -> Post | None:
+    """So many posts that were cut; None where one of them may be wrong after all."""
+    size = out.size.tolist()
+    texts = out.words[: size[WORDS]].tobytes().decode()
+    places = numbers_of(out.places, out.place_end, 2 * count)
+    weights = numbers_of(out.weights, out.weight_end, size[COUNT])
+    if places is None or weights is None or not (weights > 0).all() or texts.casefold() != texts:
+        return None
+    ends, listed = out.word_end[:count], out.listed[:count]
+    words_listed = 0
+    if listed.any():
+        without = np.repeat(listed, run_lengths(ends))
+        weights = np.where(without, np.nan, weights)
+        words_listed = int(np.count_nonzero(without))
+    keywords = Keywords(ends, Spaced(texts, size[COUNT]), weights, sound=True, unweighted=words_listed)
+    ids: list[str | None] = list(out.ids[: size[IDS]].tobytes().decode().split(SPACE)[:-1])
+    if "" in ids:
+        ids = [id or None for id in ids]
+    return Post(named_all(ids, "p"), keywords, places.reshape(count, 2), now(), skip=True, apart=True)
 
 
 def texts_of(batch: pa.RecordBatch, start: int, wrong: ElementErrors) -> pa.StringArray | None:

@@ -1,0 +1,255 @@
+"""Posts are cut out of the JSON of requests: what they say becomes columns without a Python object for any of it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from indexes.compiled.jit import inlined, kernel
+from indexes.compiled.text import EIGHT, Pieces, pieces_of, put
+from indexes.core.arrays import Bools, Bytes, Ints, Ints32, int64, uint64
+from indexes.core.cutting import IN_ID, LONGEST_ID, LONGEST_NUMBER, POINT, SPACE, id_end, number_end, same
+from indexes.feeds.config import MOST_LETTERS, MOST_WORDS
+from indexes.feeds.kernels.word_order import is_less
+
+NAMES = pieces_of(['"posts"', '"id"', '"location"', '"keywords"'])
+"""The names of what a request says, and of what is said of a post."""
+
+POSTS, ID, LOCATION, KEYWORDS = range(4)
+
+IN_WORD = np.zeros(256, np.bool_)
+"""The bytes of a word that is surely casefolded where it is ASCII. None of them is a space or escaped."""
+IN_WORD[SPACE + 1 :] = True
+IN_WORD[list(b'"\\ABCDEFGHIJKLMNOPQRSTUVWXYZ')] = False
+
+TAB, RETURN, QUOTE, COMMA, COLON = 9, 13, 34, 44, 58
+OPEN_LIST, CLOSE_LIST, OPEN_OBJECT, CLOSE_OBJECT = 91, 93, 123, 125
+
+MOST_COMPARED = 64
+"""Words out of order of which each is compared with all before it."""
+
+ONE = 49
+"""A digit: the weight of a word without one."""
+
+
+class Letters(NamedTuple):
+    """The bytes that ids and words may have, by byte."""
+
+    id: Bools
+    word: Bools
+
+
+LETTERS = Letters(IN_ID, IN_WORD)
+
+
+class CutPosts(NamedTuple):
+    """What posts say. Ids and words have a SPACE behind each; an id that a post leaves out is empty. Number i of the
+    places is ``places[place_end[i] : place_end[i + 1]]``, two for each post; so is the weight of word i."""
+
+    ids: Bytes
+    words: Bytes
+    word_end: Ints  # by post
+    listed: Bools  # by post: whether its words have no weights
+    places: Bytes
+    place_end: Ints32
+    weights: Bytes
+    weight_end: Ints32
+    size: Ints  # used bytes of ids and of words, words, and used bytes of places and of weights
+
+
+IDS, WORDS, COUNT, PLACES, WEIGHTS = range(5)
+"""The entries of `CutPosts.size`."""
+
+
+def room(size: int, posts: int) -> CutPosts:
+    """Room for what is cut out of requests with so many bytes, and for EIGHT bytes behind ids and words."""
+    texts = np.empty((4, size + posts + EIGHT), np.uint8)
+    ends = np.zeros(2 * posts + 1, np.int32), np.zeros(size // 2 + 2, np.int32)
+    by_post = np.empty(posts, np.int64), np.zeros(posts, np.bool_)
+    return CutPosts(texts[0], texts[1], *by_post, texts[2], ends[0], texts[3], ends[1], np.zeros(5, np.int64))
+
+
+@kernel
+def cut_posts(text: Bytes, spans: Ints, names: Pieces, letters: Letters, out: CutPosts) -> int:
+    """Cut posts out of the bodies that begin and end at these places, two by two: each is an object with a list `posts`
+    that has one element, with a `location`, `keywords` and perhaps an `id`, in any order.
+
+    Returns how many were cut before one that is not surely such a body, or in which something may be wrong: escaped or
+    large letters, a word with a space in it, none, very many or repeated words. A character of JSON is behind each
+    body, and at least EIGHT bytes behind the last. O(bytes), and O(MOST_COMPARED) a word where they are not in order.
+    """
+    n, good, size = 0, True, out.size
+    while good and n < len(out.word_end):
+        ids, words, count, places, weights = size[IDS], size[WORDS], size[COUNT], size[PLACES], size[WEIGHTS]
+        begin, end = spans[uint64(2 * n)], spans[uint64(2 * n + 1)]
+        at = _past(text, begin, OPEN_OBJECT)
+        at = _named(text, at, names, POSTS)
+        at = _past(text, at, OPEN_LIST)
+        at = _post(text, at, n, names, letters, out)
+        at = _past(text, at, CLOSE_LIST)
+        at = _past(text, at, CLOSE_OBJECT)
+        good = at == end
+        n += good
+    if not good:
+        size[IDS], size[WORDS], size[COUNT], size[PLACES], size[WEIGHTS] = ids, words, count, places, weights
+    return n
+
+
+@inlined
+def _space_end(text: Bytes, at: int) -> int:
+    """Where space ends, of which compact JSON has none; a newline is behind a request, not in it."""
+    while text[uint64(at)] == SPACE or text[uint64(at)] == TAB or text[uint64(at)] == RETURN:
+        at += 1
+    return at
+
+
+@inlined
+def _past(text: Bytes, at: int, character: int) -> int:
+    """The place behind a character, and space; below 0 where another one is here, or `at` is."""
+    if at < 0 or text[uint64(at)] != character:
+        return int64(-1)
+    return _space_end(text, at + 1)
+
+
+@inlined
+def _named(text: Bytes, at: int, names: Pieces, name: int) -> int:
+    """The place of the value behind a name; below 0 where there is another one."""
+    piece = names.begin[name]
+    length = names.begin[name + 1] - piece
+    if at < 0 or not same(text, at, names.text, piece, length):
+        return int64(-1)
+    return _past(text, _space_end(text, at + length), COLON)
+
+
+@inlined
+def _post(text: Bytes, at: int, n: int, names: Pieces, letters: Letters, out: CutPosts) -> int:
+    """Cut a post; returns the place behind it, below 0 where something may be wrong."""
+    at = _past(text, at, OPEN_OBJECT)
+    has_id = has_place = has_words = False
+    ids = out.size[IDS]
+    more = at >= 0
+    while more:
+        # The second letter tells names apart.
+        letter = text[uint64(at + 1)]
+        if letter == 105 and not has_id:
+            has_id = True
+            at = _id(text, _named(text, at, names, ID), letters.id, out)
+        elif letter == 108 and not has_place:
+            has_place = True
+            at = _place(text, _named(text, at, names, LOCATION), n, out)
+        elif letter == 107 and not has_words:
+            has_words = True
+            at = _keywords(text, _named(text, at, names, KEYWORDS), n, letters.word, out)
+        else:
+            at = int64(-1)
+        more = at >= 0 and text[uint64(at)] == COMMA
+        if more:
+            at = _space_end(text, at + 1)
+    if not has_id:
+        out.ids[uint64(ids)] = SPACE
+        out.size[IDS] = ids + 1
+    return _past(text, at, CLOSE_OBJECT) if has_place and has_words else int64(-1)
+
+
+@inlined
+def _id(text: Bytes, at: int, in_id: Bools, out: CutPosts) -> int:
+    """Cut an id."""
+    if at < 0 or text[uint64(at)] != QUOTE:
+        return int64(-1)
+    first = at + 1
+    at = id_end(text, first, in_id)
+    if not 0 < at - first <= LONGEST_ID or text[uint64(first)] == POINT or text[uint64(at)] != QUOTE:
+        return int64(-1)
+    size = put(out.ids, out.size[IDS], text, first, at - first)
+    out.ids[uint64(size)] = SPACE
+    out.size[IDS] = size + 1
+    return _space_end(text, at + 1)
+
+
+@inlined
+def _place(text: Bytes, at: int, n: int, out: CutPosts) -> int:
+    """Cut two numbers."""
+    at = _past(text, at, OPEN_LIST)
+    for i in range(2):
+        if at >= 0:
+            first = at
+            at = number_end(text, first)
+            if not 0 < at - first <= LONGEST_NUMBER:
+                return int64(-1)
+            size = put(out.places, out.size[PLACES], text, first, at - first)
+            out.size[PLACES] = size
+            out.place_end[uint64(2 * n + i + 1)] = size
+            at = _past(text, _space_end(text, at), CLOSE_LIST if i else COMMA)
+    return at
+
+
+@inlined
+def _keywords(text: Bytes, at: int, n: int, in_word: Bools, out: CutPosts) -> int:
+    """Cut words, with weights or without."""
+    listed = at >= 0 and text[uint64(at)] == OPEN_LIST
+    at = _past(text, at, OPEN_LIST if listed else OPEN_OBJECT)
+    count, size, weights = out.size[COUNT], out.size[WORDS], out.size[WEIGHTS]
+    first, first_word, before = count, size, size
+    ordered = True
+    more = at >= 0
+    while more:
+        begin = size
+        end = at + 1
+        while in_word[uint64(text[uint64(end)])]:
+            end += 1
+        if text[uint64(at)] != QUOTE or text[uint64(end)] != QUOTE or not 0 < end - at - 1 <= MOST_LETTERS:
+            return int64(-1)
+        size = put(out.words, size, text, at + 1, end - at - 1)
+        out.words[uint64(size)] = SPACE
+        size += 1
+        if count > first:
+            ordered = ordered and is_less(out.words, before, begin)
+        before = begin
+        at = _space_end(text, end + 1)
+        if listed:
+            out.weights[uint64(weights)] = ONE
+            weights += 1
+        else:
+            at = _past(text, at, COLON)
+            if at < 0:
+                return int64(-1)
+            begin = at
+            at = number_end(text, begin)
+            if not 0 < at - begin <= LONGEST_NUMBER:
+                return int64(-1)
+            weights = put(out.weights, weights, text, begin, at - begin)
+            at = _space_end(text, at)
+        count += 1
+        out.weight_end[uint64(count)] = weights
+        more = text[uint64(at)] == COMMA
+        if more:
+            at = _space_end(text, at + 1)
+    if count - first > MOST_WORDS or not (listed or ordered or _are_different(out.words, first_word, size)):
+        return int64(-1)
+    out.size[COUNT], out.size[WORDS], out.size[WEIGHTS] = count, size, weights
+    out.word_end[uint64(n)], out.listed[uint64(n)] = count, listed
+    return _past(text, at, CLOSE_LIST if listed else CLOSE_OBJECT)
+
+
+@inlined
+def _are_different(texts: Bytes, begin: int, end: int) -> bool:
+    """Whether no word is there twice; false where there are more than MOST_COMPARED. A SPACE is behind each."""
+    at, count, good = begin, 0, True
+    while good and at < end:
+        other = begin
+        while good and other < at:
+            good = is_less(texts, other, at) or is_less(texts, at, other)
+            other = _next_word(texts, other)
+        at = _next_word(texts, at)
+        count += 1
+        good = good and count <= MOST_COMPARED
+    return good
+
+
+@inlined
+def _next_word(texts: Bytes, at: int) -> int:
+    """Where the next word begins."""
+    while texts[uint64(at)] != SPACE:
+        at += 1
+    return at + 1

@@ -1,0 +1,250 @@
+"""Requests that come as a burst are read as each of them is, and so is what only looks like one."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from app.api.feeds.models import validators
+from app.api.feeds.parsing.posts import PostReader
+from app.streaming.bursts import FEWEST, cut_burst, head_of
+from app.streaming.operations import SocketRequest, read_operation
+from indexes.feeds.commands import Post
+from indexes.feeds.config import FeedConfig
+from indexes.feeds.warm import warm
+from tests.support.compiling import compiled
+from tests.support.values import UNCOMPILED
+
+READER = PostReader(FeedConfig((0.0, 0.0, 1.0, 1.0), posts=9), validators(9, 100), 200)
+PATH = "/v1/feeds/f/posts"
+
+NUMBERS = st.one_of(
+    st.sampled_from(["0", "-0", "-0.0", "1.5", "1e5", "1E+2", "1e-400", "1e400", "01", "1.", ".5", "-", "NaN", "true"]),
+    st.sampled_from(["9007199254740993", "-9007199254740992", "1e300", "1e301", "12345678901234567890123456", '"1"']),
+    st.floats(allow_nan=False, allow_infinity=False).map(repr),
+    st.integers(-9, 9).map(str),
+)
+GOOD_NUMBERS = st.floats(1e-9, 1e9).map(repr) | st.integers(1, 10**6).map(str)
+WORDS = st.sampled_from(
+    ["a", "B", "é", "É", "a b", "", "\u00a0", "ß", "b" * 128, "b" * 129, "é" * 65, "\\n", 'a"', "1"]
+)
+GOOD_WORDS = st.text("abé0-", min_size=1, max_size=4)
+IDS = st.sampled_from(["p1", ".a", "", "a b", "é", "x" * 128, "x" * 129, "..", "7", "\\u0061"])
+GOOD_IDS = st.text("ab:.-7", min_size=1, max_size=5).filter(lambda id: id[0] != ".")
+PIECES = st.sampled_from(
+    ['"', ",", ":", "{", "}", "[", "]", "\\", " ", "\t", "\r", "\n", "0", "a", "A", "é", "null", "."]
+)
+
+
+@st.composite
+def posts(
+    draw: st.DrawFn,
+    ids: st.SearchStrategy[str],
+    words: st.SearchStrategy[str],
+    numbers: st.SearchStrategy[str],
+    more: tuple[str, ...] = (),
+) -> str:
+    """A body with a post, as text, which may have one more field."""
+    space = draw(st.sampled_from(["", "", " ", " \t"]))
+    fields = {
+        "id": f'"{draw(ids)}"',
+        "location": f"[{space}{draw(numbers)},{space}{draw(numbers)}{space}]",
+        "keywords": draw(keywords(words, numbers, space)),
+        "payload": "1",
+        "text": '"a text"',
+    }
+    names = ["location", "keywords", *draw(st.sampled_from([(), ("id",), *[(name,) for name in more]]))]
+    names = draw(st.permutations(names))
+    post = f",{space}".join([f'"{name}"{space}:{space}{fields[name]}' for name in names])
+    return f'{{{space}"posts":{space}[{space}{{{space}{post}{space}}}{space}]{space}}}'
+
+
+@st.composite
+def keywords(draw: st.DrawFn, words: st.SearchStrategy[str], numbers: st.SearchStrategy[str], space: str) -> str:
+    """Keywords as text: words that may be there twice, in any order or sorted."""
+    some = draw(st.lists(words, max_size=draw(st.sampled_from([4, 4, 4, 80]))))
+    if draw(st.booleans()):
+        some = sorted(set(some))
+    if draw(st.booleans()):
+        return f"[{space}" + f",{space}".join([f'"{word}"' for word in some]) + "]"
+    weights = [f'"{word}":{space}{draw(numbers)}' for word in some]
+    return "{" + f"{space},{space}".join(weights) + "}"
+
+
+GOOD_POSTS = posts(GOOD_IDS, GOOD_WORDS, GOOD_NUMBERS)
+ANY_POSTS = posts(IDS | GOOD_IDS, WORDS | GOOD_WORDS, NUMBERS | GOOD_NUMBERS, ("payload", "text", "location"))
+
+
+@st.composite
+def broken(draw: st.DrawFn, texts: st.SearchStrategy[str]) -> str:
+    """A text of which something was replaced."""
+    text = draw(texts)
+    at = draw(st.integers(0, len(text)))
+    return text[:at] + draw(PIECES) + text[draw(st.integers(at, min(len(text), at + 2))) :]
+
+
+def frame(ref: int | str, body: str) -> str:
+    return f'{{"op":"request","ref":{ref},"method":"POST","path":"{PATH}","body":{body}}}'
+
+
+def read_one(text: str) -> tuple[int, Post] | None:
+    """The reference and the post of a frame that the usual way takes; None of one that it refuses."""
+    try:
+        request = read_operation(text, may_request=True)
+        assert isinstance(request, SocketRequest) and (request.method, request.path) == ("POST", PATH)
+        body: dict[str, Any] = READER.validators.posts.validate_python(request.body)
+    except (ValidationError, Exception):
+        return None
+    (element,) = body.pop("posts")
+    read = READER.read_items([element])
+    return None if body or read.errors else (request.ref, read.command)  # type: ignore[return-value]
+
+
+def check(frames: list[str]) -> int:
+    """Read frames as a burst, and each of those that are taken by itself; how many they are."""
+    head = head_of(frames[0])
+    burst = None if head is None else cut_burst(head, frames)
+    if burst is None:
+        return 0
+    assert FEWEST <= len(burst.refs) <= len(frames)
+    found = READER.cut(burst)
+    if found is None:
+        return 0
+    assert FEWEST <= len(found) <= len(burst.refs)
+    assert found.skip and found.apart and not found.payload and found.keywords.sound
+    one_by_one = [read_one(text) for text in frames[: len(found)]]
+    assert None not in one_by_one, frames
+    wanted = [one for one in one_by_one if one is not None]
+    assert burst.refs[: len(found)] == [ref for ref, _ in wanted]
+    given = ["id" in json.loads(text)["body"]["posts"][0] for text in frames[: len(found)]]
+    assert [id for id, its in zip(found.ids, given, strict=True) if its] == [
+        post.ids[0] for (_, post), its in zip(wanted, given, strict=True) if its
+    ]
+    generated = [id for id, its in zip(found.ids, given, strict=True) if not its]
+    assert len(set(generated)) == len(generated) and all(id.startswith("p-") for id in generated)
+    np.testing.assert_array_equal(found.points, np.concatenate([post.points for _, post in wanted]))
+    assert found.keywords.shown() == [post.keywords.shown()[0] for _, post in wanted]
+    assert [list(shown) for shown in found.keywords.shown()] == [list(post.keywords.shown()[0]) for _, post in wanted]
+    assert found.keywords.count_unweighted() == sum(post.keywords.count_unweighted() for _, post in wanted)
+    return len(found)
+
+
+@given(st.lists(GOOD_POSTS, min_size=FEWEST, max_size=3 * FEWEST))
+def test_good_posts_are_all_taken(bodies: list[str]) -> None:
+    """But where a post has no keywords, or very many that are not in order."""
+    taken = check([frame(ref, body) for ref, body in enumerate(bodies)])
+    plain = 0
+    for body in bodies:
+        words = json.loads(body)["posts"][0]["keywords"] if _names_differ(body) else []
+        if not words or (isinstance(words, dict) and len(words) > 64 and list(words) != sorted(words)):
+            break
+        plain += 1
+    assert taken == (plain if plain >= FEWEST else 0)
+
+
+def _names_differ(body: str) -> bool:
+    """Whether no name of an object is there twice."""
+
+    def differ(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        if len(dict(pairs)) != len(pairs):
+            raise ValueError
+        return dict(pairs)
+
+    try:
+        json.loads(body, object_pairs_hook=differ)
+    except ValueError:
+        return False
+    return True
+
+
+@given(st.lists(GOOD_POSTS | ANY_POSTS | broken(GOOD_POSTS), min_size=FEWEST, max_size=2 * FEWEST))
+def test_what_is_taken_is_what_each_says(bodies: list[str]) -> None:
+    check([frame(ref, body) for ref, body in enumerate(bodies)])
+
+
+@given(
+    st.lists(GOOD_POSTS, min_size=FEWEST, max_size=FEWEST + 2),
+    st.lists(broken(GOOD_POSTS.map(lambda body: frame(7, body))), min_size=1, max_size=2),
+    st.data(),
+)
+def test_a_broken_frame_ends_a_burst(bodies: list[str], wrong: list[str], data: st.DataObject) -> None:
+    frames = [frame(ref, body) for ref, body in enumerate(bodies)]
+    for one in wrong:
+        frames.insert(data.draw(st.integers(1, len(frames))), one)
+    check(frames)
+
+
+BODY = '{"posts":[{"id":"p","keywords":["a"],"location":[1,2]}]}'
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        frame("01", BODY),
+        frame("-1", BODY),
+        frame("1.0", BODY),
+        frame('"r"', BODY),
+        frame("1" * 16, BODY),
+        frame(1, BODY) + " ",
+        frame(1, BODY).replace(PATH, "/v1/feeds/g/posts"),
+        frame(1, BODY).replace("POST", "PUT"),
+        frame(1, BODY)[:-1] + ',"headers":{}}',
+        frame(1, BODY)[:-1],
+        frame(1, BODY) + "}",
+        frame(1, BODY).replace(":", ":\u2003"),
+        frame(1, BODY).replace(":", ":\f"),
+        "",
+        "}",
+    ],
+)
+def test_a_frame_with_another_head_ends_a_burst(other: str) -> None:
+    frames = [frame(ref, BODY) for ref in range(FEWEST)] + [other] + [frame(9, BODY)] * FEWEST
+    assert check(frames) == FEWEST
+    assert check([*frames[1:FEWEST], other, *frames[-FEWEST:]]) == 0
+
+
+def test_frames_that_are_one_only_together_are_none() -> None:
+    """As texts one behind the other they would be as many requests as there are frames."""
+    halves = [frame(1, BODY)[:60], frame(1, BODY)[60:]]
+    two = [frame(1, BODY) + "\n" + frame(2, BODY)]
+    assert check([*[frame(0, BODY)] * FEWEST, *halves, *two]) == 0
+    assert check([*[frame(0, BODY)] * FEWEST, *halves]) == FEWEST
+
+
+@pytest.mark.parametrize(
+    "path", ["/v1/feeds/f/posts?on_error=skip", r"/v1/feeds\u002ff/posts", "/v1/feeds/é/posts", ""]
+)
+def test_heads_are_those_of_plain_paths(path: str) -> None:
+    head = head_of(frame(1, BODY).replace(PATH, path))
+    assert (head is None) == ("\\" in path or "é" in path)
+    assert head is None or (head.method, head.path) == ("POST", path)
+
+
+@pytest.mark.skipif(UNCOMPILED, reason="nothing is compiled")
+def test_nothing_is_compiled_for_a_burst() -> None:
+    warm()
+    with compiled() as kernels:
+        assert check([frame(ref, BODY) for ref in range(FEWEST)]) == FEWEST
+    assert not kernels
+
+
+def test_a_long_head_is_none() -> None:
+    assert head_of(frame(1, BODY).replace(PATH, "/" + "a" * 600)) is None
+
+
+@pytest.mark.parametrize("space", ["", " ", "  "])
+def test_heads_may_have_spaces(space: str) -> None:
+    assert (
+        check([frame(ref, BODY).replace(":", f"{space}:{space}").replace(",", f",{space}") for ref in range(20)]) == 20
+    )
+
+
+@pytest.mark.parametrize("space", ["\u2003", "\f", "\x1c", "\n"])
+def test_other_space_is_none_of_a_head(space: str) -> None:
+    assert check([frame(ref, BODY).replace(":", f":{space}", 3) for ref in range(20)]) == 0
