@@ -118,7 +118,7 @@ class PostPlan(SteppedPlan):
         engine = self.engine
         return (
             isinstance(following, PostPlan)
-            and self._executed == self.count > 1  # what a lone post reaches is valid until the next one
+            and self._executed == self.count > self._shown + 1  # what a lone post reaches is valid until the next one
             and self._steps is None
             and not engine.live
             and following.count < engine.index.before_epoch(following.command.at)

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from indexes.core import ids
+from indexes.core.cost import Cost
 from indexes.feeds.commands import Post, SetSubscription, Tick
 from indexes.feeds.config import FeedConfig, Keywords
 from indexes.feeds.engine import FeedEngine
@@ -49,9 +50,11 @@ def state(engine: FeedEngine) -> Any:
     return engine.seq, engine.posts(None, 1_000), lists
 
 
-@given(st.sampled_from(CONFIGS), groups)
-def test_posts_executed_ahead_come_to_the_same(config: FeedConfig, some: list[list[Any]]) -> None:
+@given(st.sampled_from(CONFIGS), groups, st.sampled_from([1, 2, 64]))
+def test_posts_executed_ahead_come_to_the_same(config: FeedConfig, some: list[list[Any]], fit: int) -> None:
+    """Whether a slice has one post, two, or all."""
     one_by_one, ahead = subscribed(config), subscribed(config)
+    ahead.post_cost = Cost(1.0 / fit, fixed=True)
     reached = []
     for at, group in enumerate(some):
         plan, _ = one_by_one.apply(posts(group, at))
@@ -72,7 +75,8 @@ def test_posts_executed_ahead_come_to_the_same(config: FeedConfig, some: list[li
 
 
 @pytest.mark.parametrize(
-    "why", ["", "a live list", "unfinished", "another command", "a lone post", "an epoch", "crowded ids"]
+    "why",
+    ["", "a live list", "unfinished", "another command", "a lone post", "a lone last post", "an epoch", "crowded ids"],
 )
 def test_posts_let_others_begin_where_nobody_is_notified(monkeypatch: pytest.MonkeyPatch, why: str) -> None:
     engine = subscribed(FeedConfig(BOUNDS, posts=8 if why == "an epoch" else 1_000, tfidf=why == "an epoch"))
@@ -87,6 +91,11 @@ def test_posts_let_others_begin_where_nobody_is_notified(monkeypatch: pytest.Mon
     behind = engine.prepare(posts([(id, ["a"], (1, 1)) for id in range(50, 60)], 2))
     if why == "another command":
         behind = engine.prepare(Tick(5))
+    if why == "a lone last post":
+        engine.post_cost = Cost(0.5, fixed=True)
+        plan.execute(1.0)
+        assert not plan.lets_begin(behind)
+        plan.publish()
     if why != "unfinished":
         plan.execute(1.0)
     assert plan.lets_begin(behind) == (not why)
