@@ -55,6 +55,9 @@ SLICE = 1 << 12
 SLICE_OF_WHOLE = 1 << 15
 """Bytes of whole messages in one frame each that are taken apart at a time."""
 
+MOST_WHOLE = 256
+"""The same of messages: in memory one takes two hundred bytes, however small it is."""
+
 
 class Messages(asyncio.Queue[ASGIReceiveEvent]):
     """What waits for the application: messages that came together are put here and taken at once."""
@@ -165,7 +168,7 @@ class SocketProtocol(WebSocketsSansIOProtocol):
         most = min(conn.max_message_size or 0, 0xFFFF)
         found: list[ASGIReceiveEvent] = []
         begin = at
-        while at < end and at + 6 < length:
+        while at < end and at + 6 < length and len(found) < MOST_WHOLE:
             kind, size, head = rest[at], rest[at + 1] - MASKED, 6
             if size == 126:
                 size, head = int.from_bytes(rest[at + 2 : at + 4], "big"), 8

@@ -1,4 +1,6 @@
-"""A socket whose peer has sent more than is taken yet: its pong is behind that, which is no reason to give it up."""
+"""A socket whose peer has sent more than is taken yet: its pong is behind that, which is no reason to give it up, and
+few of its messages wait.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ from websockets.exceptions import ConnectionClosed
 from websockets.frames import Frame, Opcode
 
 from app.server.limits import Limits, ServerConfig
-from app.server.websocket import SocketProtocol
+from app.server.websocket import MOST_WHOLE, SocketProtocol
 from tests.support.patience import PATIENCE
 
 EVERY = 0.05
@@ -26,8 +28,10 @@ class Slow:
 
     def __init__(self) -> None:
         self.may = asyncio.Semaphore(0)
+        self.protocol: SocketProtocol | None = None
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        self.protocol = receive.__self__
         assert (await receive())["type"] == "websocket.connect"
         await send({"type": "websocket.accept"})
         while True:
@@ -95,5 +99,23 @@ def test_a_peer_that_sends_nothing_is_given_up() -> None:
             with pytest.raises(ConnectionClosed) as closed:
                 await peer.recv()
             assert closed.value.rcvd is not None and closed.value.rcvd.code == 1011
+
+    asyncio.run(follow(case))
+
+
+def test_few_messages_wait_however_small_they_are() -> None:
+    async def case(app: Slow, port: int) -> None:
+        url = f"ws://127.0.0.1:{port}/"
+        async with websockets.connect(url, proxy=None, compression=None, ping_interval=None) as peer:
+            texts = [str(n) for n in range(3 * MOST_WHOLE)]
+            for text in texts:
+                await peer.send(text)
+            waiting = set()
+            for text in texts:
+                app.may.release()
+                assert await peer.recv() == text
+                assert app.protocol is not None
+                waiting.add(app.protocol.queue.qsize())
+            assert max(waiting) <= MOST_WHOLE
 
     asyncio.run(follow(case))
