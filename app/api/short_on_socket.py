@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pydantic_core import SchemaValidator
 
+from app.api.guard import ENDING
 from app.api.problems import Problem
 from app.api.together.kind import Answer, CheckedOnce, Outcome, Verb
 from app.runtime.tracing import RequestTrace, Sampling
@@ -163,8 +164,15 @@ class BurstOnSocket(_OnSocket):
             short.fail(problem)
 
     async def take_usual_way(self) -> None:
-        for short in self._one_by_one():
-            await short.take_usual_way()
+        some = iter(self._one_by_one())
+        try:
+            for short in some:
+                await short.take_usual_way()
+        except asyncio.CancelledError:
+            # As the lane answers those that are left of a group.
+            for short in some:
+                short.fail(Problem("not-ready", ENDING))
+            raise
 
     def _one_by_one(self) -> Iterable[ShortOnSocket]:
         """The requests, each by itself."""

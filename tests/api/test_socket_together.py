@@ -943,6 +943,78 @@ def test_a_log_that_fails_refuses_the_whole_group(start: Start, monkeypatch: pyt
         assert [answer["body"]["seq"] for answer in receive(asker, 20)] == list(range(1, 21))
 
 
+def send_burst(asker: Asker, count: int) -> None:
+    """Send posts that come as a burst."""
+    bodies = [{"posts": [{"id": f"p{n}", "keywords": ["a"], "location": [1, 2]}]} for n in range(count)]
+    asker.socket.send_all([asker.frame("POST", "/v1/feeds/f/posts", body) for body in bodies])
+
+
+@pytest.fixture
+def bursts(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How long bursts are that the lane takes."""
+    sizes, keep = list[int](), BurstOnSocket.keep
+
+    def noted(self: BurstOnSocket, count: int) -> None:
+        sizes.append(count)
+        keep(self, count)
+
+    monkeypatch.setattr(BurstOnSocket, "keep", noted)
+    return sizes
+
+
+@pytest.mark.parametrize("why", ["queue", "log"])
+def test_a_burst_that_is_refused_as_a_whole_is_refused_one_by_one(
+    start: Start, monkeypatch: pytest.MonkeyPatch, bursts: list[int], why: str
+) -> None:
+    running: Running = start()
+    running.client.put("/v1/feeds/f", json={"window": 500, "bounds": [-100, -100, 100, 100]})
+
+    def fail(*given: Any) -> None:
+        raise LogUnavailable("no room")
+
+    with socket_of(running.client) as asker:
+        with monkeypatch.context() as broken:
+            if why == "log":
+                broken.setattr(Log, "append", fail)
+            else:
+                broken.setattr(running.service.writer, "_max_queue", 0)
+            send_burst(asker, 100)
+            answers = receive(asker, 100)
+            assert {answer["status"] for answer in answers} == {503}
+            assert {answer["ref"] for answer in answers} == set(range(100))
+            assert all("Retry-After" in answer["headers"] for answer in answers)
+        send_burst(asker, 100)
+        assert [answer["body"]["seq"] for answer in receive(asker, 100)] == list(range(1, 101))
+    assert bursts == [MOST, 100 - MOST] * 2
+    assert "requests_open 1.0" in running.client.get("/metrics").text
+
+
+def test_a_burst_that_is_broken_off_is_answered(
+    start: Start, monkeypatch: pytest.MonkeyPatch, bursts: list[int]
+) -> None:
+    """But for the request that was under way, as one of a group is."""
+    running: Running = start()
+    running.client.put("/v1/feeds/f", json={"window": 500, "bounds": [-100, -100, 100, 100]})
+    running.service.writer._max_queue = 0
+    carry_out, left = requests.Requests.carry_out, [7]
+
+    async def broken(self: requests.Requests, request: SocketRequest, work: Any) -> None:
+        left[0] -= 1
+        if not left[0]:
+            work.close()
+            (task,) = self._groups
+            task.cancel()
+            work = asyncio.sleep(1.0)
+        await carry_out(self, request, work)
+
+    monkeypatch.setattr(requests.Requests, "carry_out", broken)
+    with socket_of(running.client) as asker:
+        send_burst(asker, 60)
+        answers = receive(asker, 59)
+    assert bursts == [60] and {answer["ref"] for answer in answers} == set(range(60)) - {6}
+    assert [answer["body"]["type"] for answer in answers] == ["/problems/busy"] * 6 + ["/problems/not-ready"] * 53
+
+
 def test_a_board_that_is_made_again_takes_what_comes_behind(start: Start) -> None:
     running: Running = start()
     running.client.put("/v1/boards/b", json=BOARD)
