@@ -67,8 +67,9 @@ class SlicedPlan(Plan[S]):
 
     @property
     def work(self) -> float:
-        waits = self._merging is not None or self._ids_are_crowded
-        return LONG if waits else self._cost.seconds * self._left
+        if self._merging is not None or self._ids_are_crowded:
+            return LONG
+        return self._cost.seconds * (self.count - self._executed)
 
     def _has_room(self, budget: float) -> bool:
         """Whether ids can be added. If not, they are merged in the background; waits for at most `budget` seconds."""
@@ -82,15 +83,22 @@ class SlicedPlan(Plan[S]):
         return True
 
     def execute(self, budget: float) -> None:
-        if not self._left or not self._has_room(budget):
+        left = self.count - self._executed
+        if not left or not self._has_room(budget):
             return
         cost = self._cost
-        end = self._executed + cost.fit(budget, min(self.at_once, self._left))
-        # The time of this thread: waiting for others would make changes seem long, and long ones leave the loop.
-        began = 0.0 if cost.fixed else time.thread_time()
-        self._change(self._executed, end)
-        if not cost.fixed:
-            cost.learn(time.thread_time() - began, end - self._executed)
+        lo, end = self._executed, self._executed + (1 if left == 1 else cost.fit(budget, min(self.at_once, left)))
+        if cost.fixed:
+            self._change(lo, end)
+        elif left == 1 and not cost.doubtful:
+            began = time.perf_counter()
+            self._change(lo, end)
+            cost.learn_passed(time.perf_counter() - began)
+        else:
+            # The time of this thread: waiting for others would make changes seem long, and long ones leave the loop.
+            began = time.thread_time()
+            self._change(lo, end)
+            cost.learn(time.thread_time() - began, end - lo)
         self._executed = end
 
     @abstractmethod
