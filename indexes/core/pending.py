@@ -95,6 +95,8 @@ class RowPool:
 
     def take_many(self, n: int) -> Rows:
         """Hand out `n` rows, as `take` would one by one, without a Python object for each that is new."""
+        if n == 1:
+            return np.array([self.take()], np.int32)
         if not self._free:
             self.high += n
             return np.arange(self.high - n, self.high, dtype=np.int32)

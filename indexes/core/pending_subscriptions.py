@@ -77,7 +77,9 @@ class PendingSubscriptions(Generic[S]):
 
     def get(self, key: str) -> PendingSubscription[S] | None:
         """The outcome for an id of the accepted commands, None where they do not touch it."""
-        return self.owned(key)[1]
+        if self._bulk:
+            return self.owned(key)[1]
+        return self._by_id.get(key)
 
     def owned(self, key: str) -> tuple[int, PendingSubscription[S] | None]:
         """As `get`, with the number of the command that it is the outcome of, -1 for none."""
@@ -124,16 +126,17 @@ class PendingSubscriptions(Generic[S]):
     def settle(self, owner: int, undo: Undo[S]) -> None:
         """The command `owner` has been applied: drop the entries that it still owns."""
         self._by_id.settle(owner, undo)
-        self._drop_bulk(owner)
+        if self._bulk:
+            self._drop_bulk(owner)
 
     def roll_back(self, owner: int, undo: Undo[S]) -> None:
         """The newest command, `owner`, could not be logged: restore the entries before it."""
         self._by_id.roll_back(undo)
-        self._drop_bulk(owner)
+        if self._bulk:
+            self._drop_bulk(owner)
 
     def _drop_bulk(self, owner: int) -> None:
-        if self._bulk:
-            self._bulk = [entry for entry in self._bulk if entry[0] != owner]
+        self._bulk = [entry for entry in self._bulk if entry[0] != owner]
 
     def __bool__(self) -> bool:
         return bool(self._by_id) or bool(self._bulk)

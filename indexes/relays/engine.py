@@ -75,6 +75,13 @@ class RelayEngine(RelayStore, SubscriptionEngine[SubscriptionState]):
 
     # Commands.
 
+    def prepare(self, command: Command, keep: int = 0) -> RelayPlan:
+        # As by `prepare_steps`, without the steps: this is what most commands are.
+        if isinstance(command, EditSubscriptions) and self.config.graph == "G" and self._all_begin(command):
+            self._owner += 1
+            return self._begin_all(command)
+        return super().prepare(command, keep)
+
     def prepare_steps(self, command: Command, keep: int = 0) -> Steps[RelayPlan]:
         self._owner += 1
         self._refuse_crowd(command)
@@ -142,10 +149,14 @@ class RelayEngine(RelayStore, SubscriptionEngine[SubscriptionState]):
 
     def _accept_batch(self, command: EditSubscriptions) -> Steps[RelayPlan]:
         if self._all_begin(command):
-            undo: Undo[SubscriptionState] = []
-            self.pending.put_each(self._owner, command.ids, command, undo)
-            return BatchPlan(self, command, len(command), self._owner, undo)
+            return self._begin_all(command)
         return (yield from self._accept_mixed(command))
+
+    def _begin_all(self, command: EditSubscriptions) -> BatchPlan:
+        """The plan of new subscriptions, which are valid."""
+        undo: Undo[SubscriptionState] = []
+        self.pending.put_each(self._owner, command.ids, command, undo)
+        return BatchPlan(self, command, len(command), self._owner, undo)
 
     def _all_begin(self, command: EditSubscriptions) -> bool:
         """Whether every element is a valid new subscription with an id of its own, checked by column. If not,
@@ -227,7 +238,8 @@ class RelayEngine(RelayStore, SubscriptionEngine[SubscriptionState]):
     def will_exist(self, key: str) -> bool:
         if self._removals or key.startswith(TRAVELLED):
             return self.latest(key) is not None
-        return super().will_exist(key)
+        pending = self.pending.get(key)
+        return pending is not GONE if pending is not None else self.relay.names.find(key) >= 0
 
     def _column_faults(self, command: AddSubscriptions) -> list[Fault]:
         """The faults of new subscriptions, in order."""

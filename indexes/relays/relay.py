@@ -33,7 +33,7 @@ from indexes.relays.alternatives.z_order import ZIndex
 from indexes.relays.config import UPSTREAM, RelayConfig
 from indexes.relays.kernels.by_age import sort_by_age
 from indexes.relays.kernels.covering_index import QUERIES, CoverIndex
-from indexes.relays.kernels.forward import SUBSCRIBE, UNSUBSCRIBE, any_ends
+from indexes.relays.kernels.forward import SUBSCRIBE, UNSUBSCRIBE
 from indexes.relays.kernels.kd_tree import KdIndex
 from indexes.relays.kernels.points import NO_SLOTS, Points, copied, coverers_first, empty_points, grown
 from indexes.relays.kernels.slabs import SlabIndex
@@ -73,13 +73,14 @@ def derived(config: RelayConfig, points: Points, slots: Ints32) -> Relations:
 class Steps(NamedTuple):
     """Subscriptions that end and begin, in order: a key and, for one that begins, its point and the link that it came
     over; `links` is None where all are local. An end that is `paired` is followed by the step in which the same
-    subscription begins again."""
+    subscription begins again. `all_begin` says that it is known that none ends."""
 
     op: Bytes
     keys: list[str]
     points: Floats
     links: list[str | None] | None = None
     paired: Bools | None = None
+    all_begin: bool = False
 
     @classmethod
     def ends(cls, keys: list[str], coordinates: int) -> Steps:
@@ -91,7 +92,7 @@ class Steps(NamedTuple):
         if new.all():
             return self
         links = None if self.links is None else list(compress(self.links, new))
-        return Steps(self.op[new], list(compress(self.keys, new)), self.points[new], links)
+        return Steps(self.op[new], list(compress(self.keys, new)), self.points[new], links, all_begin=True)
 
 
 class NeighbourDecisions(NamedTuple):
@@ -113,8 +114,8 @@ class ExecutedSteps(NamedTuple):
     @property
     def gone(self) -> list[int]:
         """The slots to be released."""
-        op = self.steps.op
-        found: list[int] = self.slots[op == UNSUBSCRIBE].tolist() if any_ends(op) else []
+        steps = self.steps
+        found: list[int] = [] if steps.all_begin else self.slots[steps.op == UNSUBSCRIBE].tolist()
         return found
 
 
@@ -223,12 +224,13 @@ class Relay:
     def run(self, steps: Steps) -> ExecutedSteps:
         """Execute valid steps: what ends is present at that point, what begins is not, and its link exists. O(log^2 n)
         each where few cover a subscription and few are covered by it alone; one kernel call for each neighbour."""
-        self._note(len(steps.op), "run", steps)
+        if self._journal is not None:
+            self._note(len(steps.op), "run", steps)
         return self._run(steps)
 
     def _run(self, steps: Steps, slots: Ints32 | None = None) -> ExecutedSteps:
         """`slots` are those of the steps, where they are known."""
-        if not any_ends(steps.op):
+        if steps.all_begin:
             slots = self._pool.take_many(len(steps.op))
             beginnings, begun, gone = steps, slots, NO_SLOTS
         else:
@@ -262,22 +264,21 @@ class Relay:
 
     def _begin(self, slots: Ints32, points: Floats, links: list[str | None] | None, comes: Ints32) -> None:
         """Write new subscriptions into the table, and those in `comes` into the index for notifications."""
-        self._make_room()
+        if self._pool.high > len(self._points.age):
+            self._make_room()
         index = self._all
         index.reserve(len(slots), len(self._points.age))
-        if index.outgrown_by(len(comes)):
+        before = index.used_before(len(comes))
+        if before < 0:
             self._write(slots, points, links, NO_SLOTS)
             index.insert(self._points, np.sort(comes))
         else:
-            before = index.used
             self._write(slots, points, links, comes)
             index.settle(self._points, before)
 
     def _make_room(self) -> None:
         """Make room in the table for all slots."""
         room = len(self._points.age)
-        if self._pool.high <= room:
-            return
         self._points = grown(self._points, self._pool.high)
         more = len(self._points.age) - room
         self._link = np.concatenate([self._link, np.full(more, LOCAL, np.int32)])
@@ -309,7 +310,7 @@ class Relay:
 
     def commit(self, ran: ExecutedSteps) -> None:
         """Add the ids of subscriptions that began, and remove those of subscriptions that ended."""
-        if not any_ends(ran.steps.op):
+        if ran.steps.all_begin:
             self.names.note_all(ran.steps.keys, ran.slots.tolist())
             return
         begins = (ran.steps.op == SUBSCRIBE).tolist()
@@ -350,7 +351,7 @@ class Relay:
             about, upto = decisions.named
             decided[name] = NeighbourOutcomes(step, decisions.forward, self._keys(about, ran.named), upto)
         op = ran.steps.op
-        begins = op == SUBSCRIBE if any_ends(op) or len(op) > FEW else _BEGINS[: len(op)]
+        begins = _BEGINS[: len(op)] if ran.steps.all_begin and len(op) <= FEW else op == SUBSCRIBE
         return StepOutcomes(begins, ran.steps.keys, decided)
 
     def outgoing(self, ran: ExecutedSteps, neighbour: str) -> Outgoing:

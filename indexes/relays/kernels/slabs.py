@@ -110,27 +110,23 @@ class SlabIndex:
     def insert(self, points: Points, slots: Ints32) -> None:
         """Add slots that are not there. O(attributes) each, twice where a group fills up; O(n log n) where boxes have
         doubled."""
-        if self.outgrown_by(len(slots)):
+        before = self.used_before(len(slots))
+        if before < 0:
             self._cut(points, np.concatenate([self.slots(), slots]))
         else:
             self.reserve(len(slots), int(slots.max(initial=-1)) + 1)
-            before = self.used
             insert(self.arrays, points, slots)
             self.settle(points, before)
 
-    def outgrown_by(self, more: int) -> bool:
-        """Whether slabs have to be cut again for so many more boxes, and these cannot just be added by `put_slots`."""
-        boxes, cut_at = self.arrays.size[:USED].tolist()
-        return bool(cut_at < SETTLED and boxes + more > 2 * cut_at)
-
-    @property
-    def used(self) -> int:
-        """How many positions have been given."""
-        return int(self.arrays.size[USED])
+    def used_before(self, more: int) -> int:
+        """How many positions have been given, before so many more boxes are added by `put_slots`; -1 where slabs have
+        to be cut again for these."""
+        boxes, cut_at, used, _ = self.arrays.size.tolist()
+        return -1 if cut_at < SETTLED and boxes + more > 2 * cut_at else int(used)
 
     def settle(self, points: Points, before: int) -> None:
         """Put the groups in order that have become full since so many positions had been given `before`."""
-        begin, upto = before // GROUP * GROUP, self.used // GROUP * GROUP
+        begin, upto = before // GROUP * GROUP, int(self.arrays.size[USED]) // GROUP * GROUP
         if upto > begin:
             self._arrange(points, begin, upto)
 

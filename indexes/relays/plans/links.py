@@ -388,6 +388,7 @@ def _joined(steps: list[Steps]) -> Steps:
         np.concatenate(
             [part.paired if part.paired is not None else np.zeros(len(part.op), np.bool_) for part in steps]
         ),
+        all(part.all_begin for part in steps),
     )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
+from functools import cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -101,7 +102,8 @@ class Changes:
 
     def end(self) -> None:
         """All of a command is visible: free the slots of what has ended, and bound the queues."""
-        self._engine.relay.release(self._ended)
+        if self._ended:
+            self._engine.relay.release(self._ended)
         self._engine.bound_queues()
 
 
@@ -114,7 +116,7 @@ class ChangePlan(edit_plan.SlicedPlan[RelayStore]):
     def __init__(self, engine: RelayStore, *rest: Any, **named: Any) -> None:
         super().__init__(engine, *rest, **named)
         self._changes = Changes(engine)
-        self._fixed = Cost(self.seconds_a_step * max(1, len(engine.relay.neighbours)), fixed=True)
+        self._fixed = _fixed(self.seconds_a_step * max(1, len(engine.relay.neighbours)))
 
     @property
     def _cost(self) -> Cost:
@@ -150,8 +152,8 @@ class EditPlan(ChangePlan, edit_plan.EditPlan[RelayStore]):
 
     def _show(self, lo: int, hi: int) -> Slice | None:
         self._changes.show()
-        gone = [(seq, shown(key)) for seq, key in self._note(lo, hi)]
-        return Slice(self.engine.seq, [], gone) if gone else None
+        gone = self._note(lo, hi)
+        return Slice(self.engine.seq, [], [(seq, shown(key)) for seq, key in gone]) if gone else None
 
     def _finish(self) -> None:
         self._changes.end()
@@ -166,7 +168,7 @@ class AddPlan(EditPlan, subscription_plans.AddPlan[RelayStore]):
     def _steps(self, lo: int, hi: int) -> Steps:
         command, op = self.command, np.full(hi - lo, SUBSCRIBE, np.uint8)
         links = None if command.link is None else command.link.slice(lo, hi - lo).to_pylist()
-        return Steps(op, self._keys(lo, hi), as_points(command.lo[lo:hi], command.hi[lo:hi]), links)
+        return Steps(op, self._keys(lo, hi), as_points(command.lo[lo:hi], command.hi[lo:hi]), links, all_begin=True)
 
     def _note(self, lo: int, hi: int) -> list[tuple[int, str]]:
         self._set_limits(lo, hi)
@@ -178,6 +180,10 @@ class BatchPlan(EditPlan):
 
     command: EditSubscriptions
     seconds_a_step: ClassVar[float] = SECONDS_AN_EDIT
+
+    def __init__(self, engine: RelayStore, command: EditSubscriptions, *rest: Any) -> None:
+        super().__init__(engine, command, *rest)
+        self._all_begin = not any_ends(command.op)
 
     def response_fields(self) -> dict[str, Any]:
         rows = enumerate(self.results, self.first_seq)
@@ -191,21 +197,22 @@ class BatchPlan(EditPlan):
 
     def lifetimes(self) -> Iterator[tuple[str, float | None]]:
         command = self.command
-        if not any_ends(command.op):
-            return ((command.ids[i], seconds) for i, seconds in command.ttl.items())
+        if self._all_begin:
+            return iter([(command.ids[i], seconds) for i, seconds in command.ttl.items()] if command.ttl else ())
         last = {key: i for i, key in enumerate(command.ids)}
         return ((key, command.ttl.get(i) if command.op[i] == SUBSCRIBE else None) for key, i in last.items())
 
     def _steps(self, lo: int, hi: int) -> Steps:
-        command = self.command
-        if lo == 0 and hi == len(command):
-            return Steps(command.op, command.ids, as_points(command.lo, command.hi), command.link)
+        command, begin = self.command, self._all_begin
+        if lo == 0 and hi == self.count:
+            return Steps(command.op, command.ids, as_points(command.lo, command.hi), command.link, None, begin)
+        points = as_points(command.lo[lo:hi], command.hi[lo:hi])
         links = None if command.link is None else command.link[lo:hi]
-        return Steps(command.op[lo:hi], command.ids[lo:hi], as_points(command.lo[lo:hi], command.hi[lo:hi]), links)
+        return Steps(command.op[lo:hi], command.ids[lo:hi], points, links, None, begin)
 
     def _note(self, lo: int, hi: int) -> list[tuple[int, str]]:
         command, gone = self.command, list[tuple[int, str]]()
-        if not (command.ttl or any_ends(command.op)):
+        if self._all_begin and not command.ttl:
             return gone
         for i, (op, key) in enumerate(zip(command.op[lo:hi].tolist(), command.ids[lo:hi], strict=True), lo):
             if op == UNSUBSCRIBE:
@@ -361,6 +368,11 @@ class NotifyPlan(Plan[RelayStore]):
         super().cancel()
 
 
+@cache
+def _fixed(seconds: float) -> Cost:
+    return Cost(seconds, fixed=True)
+
+
 def state_of(command: SetSubscription) -> SubscriptionState:
     """The state of a subscription once it is set."""
     return SubscriptionState(as_points(command.lo[None], command.hi[None])[0], command.link, command.ttl)
@@ -370,4 +382,4 @@ def replaced(key: str, point: Floats, link: str | None, new: bool) -> Steps:
     """The steps of a subscription that begins, or ends and begins again."""
     op, paired = ([SUBSCRIBE], [False]) if new else ([UNSUBSCRIBE, SUBSCRIBE], [True, False])
     n = len(op)
-    return Steps(np.array(op, np.uint8), [key] * n, np.tile(point, (n, 1)), [link] * n, np.array(paired))
+    return Steps(np.array(op, np.uint8), [key] * n, np.tile(point, (n, 1)), [link] * n, np.array(paired), new)

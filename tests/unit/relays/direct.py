@@ -9,7 +9,7 @@ import numpy as np
 
 from indexes.core.arrays import Floats
 from indexes.relays.config import UPSTREAM
-from indexes.relays.kernels.forward import SUBSCRIBE, UNSUBSCRIBE
+from indexes.relays.kernels.forward import SUBSCRIBE, UNSUBSCRIBE, any_ends
 from indexes.relays.kernels.points import as_boxes, as_points
 from indexes.relays.relay import Relay, RelayState, Steps, in_order, wrong_sides
 from indexes.relays.results import Delivery, Rederived, Subscribed, Unsubscribed
@@ -62,7 +62,7 @@ class DirectRelay(Relay):
         every = np.zeros((len(commands), points.shape[1]))
         every[begins] = points
         links = [c.link if isinstance(c, Subscribe) else None for c in commands]
-        return self._at_once(Steps(op, [c.id for c in commands], every, links))
+        return self._at_once(Steps(op, [c.id for c in commands], every, links, all_begin=not any_ends(op)))
 
     def _at_once(self, steps: Steps) -> list[Subscribed | Unsubscribed]:
         ran = self.run(steps)
