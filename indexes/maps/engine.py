@@ -56,6 +56,13 @@ class MapEngine(MapStore, SubscriptionEngine[QueryState]):
 
     # Commands
 
+    def prepare(self, command: Command, keep: int = 0) -> MapPlan:
+        # As by `prepare_steps`, without the steps: this is what most commands are.
+        if isinstance(command, PutObjects):
+            self._owner += 1
+            return self._change_known(command) or run_steps(self._accept_unknown(command))
+        return super().prepare(command, keep)
+
     def prepare_steps(self, command: Command, keep: int = 0) -> Steps[MapPlan]:
         self._owner += 1
         match command:
@@ -94,9 +101,14 @@ class MapEngine(MapStore, SubscriptionEngine[QueryState]):
         return QueryState(self.standing.question[row], self.standing.at[row], self.ttl.get(key))
 
     def _accept_put(self, command: PutObjects) -> Steps[MapPlan]:
+        return self._change_known(command) or (yield from self._accept_unknown(command))
+
+    def _change_known(self, command: PutObjects) -> ChangePlan | None:
+        """The plan of a command that only changes numbers of a few existing objects; None for any other one."""
         slots = known_slots(self._limits, command, self.pending_objects, self.table.names)
-        if slots is not None:
-            return ChangePlan(self, command, self._owner, slots)
+        return None if slots is None else ChangePlan(self, command, self._owner, slots)
+
+    def _accept_unknown(self, command: PutObjects) -> Steps[MapPlan]:
         if isinstance(command.ids, list):
             command = replace(command, ids=command.array)
         accepted = yield from accept_put(self.config, command, self.pending_objects, self.table.names)

@@ -92,14 +92,16 @@ class ObjectChanges:
         read.command.must_exist = self._must_exist
         answers = dict[int, Answer]()
 
-        def places(plan: PutPlan) -> list[int]:
+        def places(plan: PutPlan) -> Sequence[int]:
+            if plan.positions is None and read.indexes is None:
+                return range(plan.count)
             return [read.place_of(at) for at in (range(plan.count) if plan.positions is None else plan.positions)]
 
         def status(made: set[int], at: int) -> int:
             return 201 if at in made else 200
 
         def made_by(plan: PutPlan) -> set[int]:
-            return {read.place_of(at) for at in plan.makers.tolist()}
+            return {read.place_of(at) for at in plan.makers.tolist()} if plan.created else set()
 
         def requests(plan: PutPlan) -> Iterator[tuple[Ticket, Skeleton]]:
             made = made_by(plan)
@@ -118,6 +120,8 @@ class ObjectChanges:
         plan: PutPlan = await self._context.resources.submit(
             name, read.command, reader=engine, requests=requests if any(tickets) else None, then=show
         )
+        if not plan.faults and not read.errors:
+            return Applied(answers, {})
         faults: dict[int, list[Fault]] = {}
         for fault in plan.faults:
             faults.setdefault(read.place_of(fault.index or 0), []).append(replace(fault, index=None))

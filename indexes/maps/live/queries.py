@@ -231,7 +231,7 @@ class LiveQueries:
         the slots of those that have changed."""
         if len(self._room.changed) < len(slots):
             self._room = StepRoom.of(2 * len(slots), self.index.d)
-        self.index.reserve_changes(len(slots))
+        self.held.index.reserve_changes(len(slots))
         self._reserve_pairs()
         count, pairs, found = step(self._kept(), slots, signs, points, statics)
         which = self._room.changed[:count]
@@ -250,10 +250,10 @@ class LiveQueries:
 
     def _kept(self) -> KeptLive:
         """The current arguments of `step`."""
-        tops, skylines = self.tops, self.skylines
+        tops, skylines, held = self.tops, self.skylines, self.held
         return self._keeper.kept(
             (
-                self.metric, self.index.view, self.holders.cells, self._pairs,
+                self.metric, held.index.view, held.holders.cells, self._pairs,
                 tops.index.view, tops.bounds, tops.scores.arrays, tops.lower, tops.upper, tops.stack,
                 skylines.index.view, skylines.members, skylines.stack, self._room,
             )
@@ -299,8 +299,9 @@ class LiveQueries:
                 self.skylines.remove(q)
 
     def _reserve_pairs(self) -> None:
-        if len(self._pairs.change) < len(self) + PAIRS:
-            self._pairs = Pairs.of(3 * len(self) // 2 + PAIRS)
+        queries = len(self._queries)
+        if len(self._pairs.change) < queries + PAIRS:
+            self._pairs = Pairs.of(3 * queries // 2 + PAIRS)
 
     def _touched(self, changes: Changes) -> tuple[Ints, Ints]:
         """The pairs of changes and the queries that each may touch, in order of query, then change."""

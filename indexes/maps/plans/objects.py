@@ -126,7 +126,7 @@ class ObjectPlan(SlicedPlan[MapStore]):
     def _show(self, lo: int, hi: int) -> Slice | None:
         self._name(lo, hi)
         changed, self._changed = self._changed, ()
-        return self.engine.notifications([(self.engine.seq, row) for row in changed])
+        return self.engine.notifications([(self.engine.seq, row) for row in changed]) if changed else None
 
     @abstractmethod
     def _name(self, lo: int, hi: int) -> None:
@@ -151,8 +151,8 @@ class PutPlan(ObjectPlan):
         super().__init__(engine, command, len(command), owner, undo)
         self.makers = makers
         self.created = len(makers)
-        self.applied = len(command)
-        self._payload_indices = sorted(command.payload)
+        self.applied = self.count
+        self._payload_indices = sorted(command.payload) if command.payload else []
         self._put: Put | None = None
         self._packed = False
         self._slots: list[int] = []
@@ -240,6 +240,11 @@ class ChangePlan(PutPlan):
         self._known = slots
         self._after: list[tuple[Floats, Floats]] = []
 
+    @property
+    def _lacks_room(self) -> bool:
+        # It makes no ids.
+        return self._needs_fold
+
     def _change(self, lo: int, hi: int) -> None:
         engine, command = self.engine, self.command
         if self.silent:
@@ -253,6 +258,10 @@ class ChangePlan(PutPlan):
 
     def _name(self, lo: int, hi: int) -> None:
         """The objects have their ids."""
+
+    def _finish(self) -> None:
+        # Nothing of it is pending.
+        self.done = True
 
     def views(self) -> list[ObjectView]:
         parts = self._after
