@@ -354,7 +354,8 @@ class Catalogue:
     def settle(self, accepted: Accepted) -> None:
         """All events have been applied: drop their pending state."""
         self._pending.settle(accepted.owner, accepted.undo)
-        self._filters.release(accepted.codes.lost)
+        if accepted.codes.lost:
+            self._filters.release(accepted.codes.lost)
 
     def object_at(self, row: int) -> ObjectView:
         """The applied object of a row, which must have one."""

@@ -65,10 +65,10 @@ class PassRunner(ABC):
         progress = np.array([lo, 0, hi], np.int64)
         started = time.perf_counter()
         while True:
-            left = budget - (time.perf_counter() - started)
-            stop = min(hi, int(progress[0]) + max(1, int(left / self.seconds_per_event)))
-            before = int(progress[0])
-            began = time.perf_counter()
+            before, began = int(progress[0]), time.perf_counter()
+            stop = hi
+            if hi > before + 1:
+                stop = min(hi, before + max(1, int((budget - (began - started)) / self.seconds_per_event)))
             why = self._pass(changes, progress, stop, keep, to_live)
             done = int(progress[0])
             if why == DONE and done > before:

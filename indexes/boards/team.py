@@ -75,17 +75,24 @@ class PainterTeam(Painter):
 
     def reserve(self, inserts: int, rows: int) -> None:
         super().reserve(inserts, rows)
-        for copy in self._copies():
-            copy.reserve(inserts, rows)
+        if self._copied:
+            for copy in self._copies():
+                copy.reserve(inserts, rows)
 
     def advance(self, changes: Changes, lo: int, hi: int) -> None:
         super().advance(changes, lo, hi)
-        self._follow(changes, lo, hi)
+        if self._copied:
+            self._follow(changes, lo, hi)
 
     def forget_copies(self) -> None:
         self._fellows.clear()
         self._late = None
         self._followed = 0
+
+    @property
+    def _copied(self) -> bool:
+        """Whether there are copies of the objects, which a board of single events has none of."""
+        return bool(self._fellows) or self._late is not None
 
     def _copies(self) -> list[ObjectIndex]:
         return [fellow.objects for fellow in self._fellows] + ([self._late] if self._late is not None else [])
@@ -108,7 +115,8 @@ class PainterTeam(Painter):
         done, made = super().run(changes, lo, hi, budget, keep)
         if large and not self._fellows:
             self._missed += time.perf_counter() - began
-        self._follow(changes, lo, done)
+        if self._copied:
+            self._follow(changes, lo, done)
         return done, made
 
     def _assembled(self, count: int) -> bool:

@@ -101,8 +101,8 @@ class EventsPlan(Plan[BoardStore]):
     @property
     def created(self) -> dict[int, int]:
         """Creation numbers of the objects that these events create, by position."""
-        numbers = self._accepted.changes.created
-        return {step.at: int(numbers[step.at]) for step in self._accepted.steps if step.born}
+        numbers, steps = self._accepted.changes.created, self._accepted.steps
+        return {step.at: int(numbers[step.at]) for step in steps if step.born} if steps else {}
 
     @property
     def work(self) -> float:
@@ -137,13 +137,15 @@ class EventsPlan(Plan[BoardStore]):
         """Make the events before `hi` visible. They begin at event `start` of the pass. Without one (replay, or nobody
         to notify) there are no notifications."""
         catalogue, accepted = self.engine.catalogue, self._accepted
-        catalogue.name_rows(accepted)
+        if accepted.steps:
+            catalogue.name_rows(accepted)
         out = None
         if found is None:
             self._write_payloads(hi - 1)
         else:
             out = self._notifications(found, start, hi)
-        catalogue.show_steps(accepted, hi)
+        if accepted.steps:
+            catalogue.show_steps(accepted, hi)
         self._published = hi
         self.engine.seq = self.first_seq + hi - 1
         self.done = hi == self.count
@@ -221,7 +223,8 @@ class EventsPlan(Plan[BoardStore]):
         painted: tuple[Painted, ...] = ()
         if rows and self._zoned:
             painted = (Painted(self.first_seq, found.tile_rows(first, last, start, texts)),)
-        self._write_payloads(hi - 1)
+        if self._payloads:
+            self._write_payloads(hi - 1)
         if not (changes or tiles or painted):
             return None
         return Slice(self.first_seq + hi - 1, changes, tiles, [], [], painted=painted)

@@ -21,6 +21,8 @@ COPIED = 1 << 17
 """Tiles of a pass up to which all of them are copied from the buffers at once. One event of a dense board may have
 millions, of which an answer has a hundred thousand at most: of these only what is asked for is copied."""
 
+_NO_EVENTS: Indexes = np.empty(0, np.int64)
+
 Record = tuple[int, int, int, int, int, Place, float, Place, float]
 
 
@@ -38,9 +40,12 @@ class KernelPass:
         self._store = store
         self._columns: TileRows | None = None
         many = int(painter.tiles.n[0])
-        if not many or many > COPIED or isinstance(painter, SpacePainter):
-            self.events: Indexes = painter.kept_events().astype(np.int64)
-            self.rows: Counts = painter.tiles.row[:many].copy()
+        if not many:
+            self.events: Indexes = _NO_EVENTS
+            self.rows: Counts = painter.tiles.row[:0]
+        elif many > COPIED or isinstance(painter, SpacePainter):
+            self.events = painter.kept_events().astype(np.int64)
+            self.rows = painter.tiles.row[:many].copy()
         else:
             self._columns, self.rows = self._read_back(painter, slice(many))
             self.events = self._columns.event
