@@ -169,8 +169,9 @@ class FeedEngine(FeedStore, SubscriptionEngine[SubscriptionState]):
         at = max(command.at, pending.now)
         if command.ids:
             pending.posted(before.next, at)
-        some = Post(command.ids, command.keywords, points, at, command.payload)
-        return PostPlan(self, some, self._owner, undo, before)
+        if at != command.at or points is not command.points:
+            command = Post(command.ids, command.keywords, points, at, command.payload)
+        return PostPlan(self, command, self._owner, undo, before)
 
     def _accept_tick(self, command: Tick) -> FeedPlan:
         pending, span = self.pending_posts, self.config.span

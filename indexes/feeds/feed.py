@@ -265,7 +265,8 @@ class FeedIndex:
         self.now = max(self.now, now)
         ((x, y),) = points.tolist()
         batch = one.fill(x, y, self.now, self.words.assign(words), keywords.weights().tolist())
-        self._post(batch, report, 0)
+        self._reserve(1, len(words), len(words))
+        self._post_to(self.parts[0], self.window, batch, report, 0)
         return batch.reached
 
     def epoch_steps(self, reached: Ints32, report: Report, at: int = 0) -> Generator[None, None, None]:
@@ -582,7 +583,8 @@ class FeedIndex:
         while status != step.DONE:
             state = self.state_of(part, window)
             status = self.subscription_index.post(state, batch, self.config.posts or 1 << 62, most)
-            part.make_room(status, len(self.table), most, report, at)
+            if status != step.DONE:
+                part.make_room(status, len(self.table), most, report, at)
         report.take(part.scratch, at)
 
     def _settle(self, report: Report) -> Generator[None, None, None]:

@@ -150,11 +150,16 @@ class PostPlan(SteppedPlan):
         if self._steps is not None:
             self._outcome = self._go_on(budget)
         elif self._executed < self.count and self._has_room(budget):
-            # The time of other processes is not a cost of the posts, and of two threads that of the longer counts.
-            index = self.engine.index
-            began = time.thread_time() + index.waited
-            self._outcome = self._post(budget)
-            self.engine.post_cost.learn(time.thread_time() + index.waited - began, self._executed - self._shown)
+            index, cost = self.engine.index, self.engine.post_cost
+            if self.count == 1 and not cost.doubtful:
+                began = time.perf_counter()
+                self._outcome = self._post(budget)
+                cost.learn_passed(time.perf_counter() - began)
+            else:
+                # The time of other processes is not a cost of the posts, and of two threads that of the longer counts.
+                began = time.thread_time() + index.waited
+                self._outcome = self._post(budget)
+                cost.learn(time.thread_time() + index.waited - began, self._executed - self._shown)
         if self._outcome is not None and self._executed == self.count:
             self.engine.forget_words()
 
@@ -162,8 +167,10 @@ class PostPlan(SteppedPlan):
         """Publish as many posts as fit, up to the next epoch; None if that begins, and goes on."""
         engine, c, lo = self.engine, self.command, self._executed
         index, report = engine.index, Report()
-        hi = lo + engine.post_cost.fit(budget, min(PIECE, self.count - lo, index.before_epoch(c.at)))
-        engine.live.step()
+        left = self.count - lo
+        hi = lo + (1 if left == 1 else engine.post_cost.fit(budget, min(PIECE, left, index.before_epoch(c.at))))
+        if engine.live.known:
+            engine.live.step()
         # Posts of the plan before may be in the window, and not published.
         number = int(index.window.size[NEXT]) - lo
         step = Newest(number, self.first_seq, c.at, c.ids, c.keywords, c.points, c.payload).part(lo, hi)
@@ -191,7 +198,7 @@ class PostPlan(SteppedPlan):
         reached, changed = outcome
         engine.published = None
         part = None
-        if engine.live:
+        if engine.live.known:
             first_seq = self.first_seq + self._published
             part = self._slice(engine.live.changes(changed, first_seq, Views(engine.posts_kept)))
         self.reached += reached.tolist()
