@@ -26,13 +26,18 @@ class Entry(NamedTuple):
 
 
 class Tap:
-    """The last transactions of a log by number. `add` may be called in any thread, all else on the event loop."""
+    """The last transactions of a log by number. `add` may be called in any thread, all else on the event loop.
+
+    They are kept from the first time that somebody asks for the `end` on: without one who follows there is nobody to
+    read them.
+    """
 
     def __init__(self, most_bytes: int = MOST_BYTES) -> None:
         self._most = most_bytes
         self._entries: deque[Entry] = deque()
         self._first = 0
         self._nbytes = 0
+        self._kept = False
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._waiting: set[asyncio.Event] = set()
@@ -43,10 +48,12 @@ class Tap:
 
     def add(self, rows: Sequence[CopiedRow], answers: Sequence[StoredAnswer]) -> None:
         """Keep what was made durable."""
-        nbytes = sum([OVERHEAD + len(one.row.payload) for one in rows])
-        if answers:
-            nbytes += sum([OVERHEAD + len(answer.answer) for answer in answers])
         with self._lock:
+            if not self._kept:
+                self._first += 1
+                return
+            nbytes = OVERHEAD * (len(rows) + len(answers))
+            nbytes += sum([len(one.row.payload) for one in rows]) + sum([len(one.answer) for one in answers])
             self._entries.append(Entry(rows, answers, nbytes))
             self._nbytes += nbytes
             while self._nbytes > self._most and self._entries:
@@ -59,6 +66,7 @@ class Tap:
     def end(self) -> int:
         """The number of the next transaction."""
         with self._lock:
+            self._kept = True
             return self._first + len(self._entries)
 
     def since(self, number: int, most_bytes: int) -> list[Entry] | None:

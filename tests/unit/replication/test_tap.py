@@ -15,6 +15,7 @@ def row(lsn: int, size: int = 10) -> CopiedRow:
 
 def test_transactions_are_kept_in_order_up_to_a_limit() -> None:
     tap = Tap(most_bytes=5 * (OVERHEAD + 10))
+    assert tap.end == 0
     for lsn in range(1, 9):
         tap.add([row(lsn)], [])
     assert tap.end == 8
@@ -24,6 +25,16 @@ def test_transactions_are_kept_in_order_up_to_a_limit() -> None:
     some = tap.since(3, OVERHEAD)
     assert some is not None and len(some) == 1
     assert tap.since(8, 10**6) == []
+
+
+def test_nothing_is_kept_before_somebody_follows() -> None:
+    tap = Tap()
+    tap.add([row(1)], [])
+    tap.add([row(2)], [])
+    assert tap.end == 2 and tap.since(1, 10**6) is None and tap.since(2, 10**6) == []
+    tap.add([row(3)], [])
+    found = tap.since(2, 10**6)
+    assert found is not None and [one.rows[0].row.lsn for one in found] == [3]
 
 
 def test_who_waits_is_woken_by_a_transaction_in_another_thread() -> None:
