@@ -70,9 +70,16 @@ class ResourceType(ABC):
         self.on_edit: Callable[[str, Any], None] = lambda name, edit: None
         self.on_drop: Callable[[str, int], None] = lambda name, seq: None
         self.on_rebuilt: Callable[[str], None] = lambda name: None
+        self._edits: dict[type, bool] = {}
+        """Whether jobs of a class are among the `edits`."""
 
     def _done(self, name: str, job: Any) -> None:
-        if isinstance(job, self.edits):
+        kind = type(job)
+        edits = self._edits.get(kind)
+        if edits is None:
+            # Of abstract classes it takes a while to say this of each job.
+            edits = self._edits[kind] = issubclass(kind, self.edits)
+        if edits:
             self.on_edit(name, self.edit_of(job))
 
     def edit_of(self, job: Any) -> Any:

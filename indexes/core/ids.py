@@ -232,7 +232,8 @@ class AnyIdMap(ABC, Generic[B]):
 
     def crowded_with(self, more: int) -> bool:
         """Whether there would be, with so many more."""
-        return len(self.recent) + more > max(MERGE_AT, self._stay, self._base_size // 8)
+        n = len(self.recent) + more
+        return n > MERGE_AT and n > self._stay and n > self._base_size // 8
 
     @abstractmethod
     def base_of(self, ids: Packed) -> B:
@@ -279,7 +280,9 @@ class IdMap(AnyIdMap[Packed]):
 
     def find_all(self, keys: Sequence[str]) -> Rows:
         """The row of each id, or -1: those of the base are searched for by one call."""
-        rows = None if len(keys) == 1 else self._base_rows(keys)
+        if len(keys) == 1:
+            return np.array([self.find(keys[0])], np.int32)
+        rows = self._base_rows(keys)
         if rows is None:
             return super().find_all(keys)
         recent = self.recent
@@ -293,7 +296,9 @@ class IdMap(AnyIdMap[Packed]):
             return True
         if not self._base_size or self._absent.issuperset(keys):
             return False
-        rows = None if len(keys) == 1 else self._base_rows(keys)
+        if len(keys) == 1:
+            return self.find(keys[0]) >= 0
+        rows = self._base_rows(keys)
         return any(self.find(key) >= 0 for key in keys) if rows is None else bool(rows.max() >= 0)
 
     def delete_all(self, keys: Sequence[str]) -> None:
