@@ -12,21 +12,21 @@ class Cost:
     A `fixed` cost is not learnt. Of what changes take together `apart` seconds do not count: a pass takes them however
     few it makes, so that one of a single change says little about one of many.
 
-    Costs are times of a thread. Where the last pass took no more than `apart` it is not `doubtful`, and a single change
-    is timed by the wall clock (`learn_passed`), which takes a tenth of a microsecond where the thread's takes 1.5.
+    Costs are times of a thread. They are taken `by_thread` unless the last pass took no more than `apart`: then a
+    single change is timed by the wall clock (`learn_passed`), which takes a tenth of a microsecond, the thread's 1.5.
     """
 
     def __init__(self, seconds: float, fixed: bool = False, apart: float = 0.0) -> None:
         self.seconds = seconds
         self.fixed = fixed
         self._apart = apart
-        self.doubtful = True
+        self.by_thread = True
 
     def learn(self, spent: float, changes: int) -> None:
         """`changes` took `spent` seconds together."""
         if self.fixed:
             return
-        self.doubtful = spent > self._apart
+        self.by_thread = spent > self._apart
         each = max(LEAST, spent - self._apart) / max(1, changes)
         self.seconds = each if each > self.seconds else self.seconds + 0.1 * (each - self.seconds)
 
@@ -36,7 +36,7 @@ class Cost:
         if passed <= self._apart:
             self.learn(passed, 1)
         else:
-            self.doubtful = True
+            self.by_thread = True
 
     def fit(self, budget: float, most: int = 1 << 30) -> int:
         """How many changes fit in a budget of seconds, at least one and at most `most`."""

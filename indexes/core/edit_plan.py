@@ -90,7 +90,7 @@ class SlicedPlan(Plan[S]):
         lo, end = self._executed, self._executed + (1 if left == 1 else cost.fit(budget, min(self.at_once, left)))
         if cost.fixed:
             self._change(lo, end)
-        elif left == 1 and not cost.doubtful:
+        elif left == 1 and not cost.by_thread:
             began = time.perf_counter()
             self._change(lo, end)
             cost.learn_passed(time.perf_counter() - began)

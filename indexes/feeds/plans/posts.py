@@ -151,7 +151,7 @@ class PostPlan(SteppedPlan):
             self._outcome = self._go_on(budget)
         elif self._executed < self.count and self._has_room(budget):
             index, cost = self.engine.index, self.engine.post_cost
-            if self.count == 1 and not cost.doubtful:
+            if self.count == 1 and not cost.by_thread:
                 began = time.perf_counter()
                 self._outcome = self._post(budget)
                 cost.learn_passed(time.perf_counter() - began)

@@ -37,22 +37,22 @@ def test_a_fixed_cost_is_not_learnt() -> None:
 
 def test_a_single_change_is_timed_by_its_thread_where_the_last_one_took_long() -> None:
     cost = Cost(1e-5, apart=3e-4)
-    assert cost.doubtful, "none was made yet"
+    assert cost.by_thread, "none was made yet"
     cost.learn(2e-4, 1)
-    assert not cost.doubtful
+    assert not cost.by_thread
     before = cost.seconds
     cost.learn_passed(2.5e-4)
-    assert not cost.doubtful and cost.seconds < before
+    assert not cost.by_thread and cost.seconds < before
     before = cost.seconds
     cost.learn_passed(0.05)
-    assert cost.doubtful and cost.seconds == before, "others may have had the processor"
+    assert cost.by_thread and cost.seconds == before, "others may have had the processor"
     cost.learn(0.04, 1)
-    assert cost.doubtful and cost.seconds == pytest.approx(0.0397)
+    assert cost.by_thread and cost.seconds == pytest.approx(0.0397)
     cost.learn(1e-4, 1)
-    assert not cost.doubtful
+    assert not cost.by_thread
 
 
 def test_without_a_part_that_does_not_count_each_change_is_timed_by_its_thread() -> None:
     cost = Cost(1e-5)
     cost.learn(1e-6, 1)
-    assert cost.doubtful
+    assert cost.by_thread
