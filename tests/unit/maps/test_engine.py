@@ -333,7 +333,8 @@ class Story(RuleBasedStateMachine):
         if top:
             question = Top(k or question.k, score or question.score, question.m, question.ordered)
         after = QueryState(question, place or before.location, before.ttl)
-        if place and not k and score is None:
+        if place and question == before.question:
+            # A move, to wherever it may be.
             changed = self.latest._replace(queries={**self.latest.queries, key: after})
             self.accept(command, [], [changed])
         else:
