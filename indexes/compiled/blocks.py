@@ -44,7 +44,8 @@ def _compressed(builder: Any, block: Any, mask: Any) -> Any:
     chosen = ir.VectorType(ir.IntType(1), EIGHT)
     mask = builder.bitcast(builder.trunc(mask, ir.IntType(EIGHT)), chosen)
     kind = ir.FunctionType(block.type, [block.type, block.type, chosen])
-    compress = get_or_insert_function(builder.module, kind, f"llvm.x86.avx512.mask.compress.v{EIGHT}i64")
+    number = "f64" if block.type.element == ir.DoubleType() else "i64"
+    compress = get_or_insert_function(builder.module, kind, f"llvm.x86.avx512.mask.compress.v{EIGHT}{number}")
     return builder.call(compress, [block, ir.Constant(block.type, None), mask])
 
 
@@ -78,7 +79,7 @@ def fill_lanes(into: Any, at: int, value: float) -> None:
 
 def pack_lanes(into: Any, at: int, source: Any, base: int, mask: int) -> int:
     """Copy the lanes of source[base : base + 16] that are in the mask, one behind the other, to into[at:], of a column
-    of int64. What is behind them up to at + 16 may be anything then. Returns how many they are."""
+    of 64-bit numbers. What is behind them up to at + 16 may be anything then. Returns how many they are."""
     chosen = [source[base + j] for j in range(LANES) if mask >> j & 1]
     into[at : at + len(chosen)] = chosen
     return len(chosen)

@@ -30,6 +30,7 @@ from indexes.boards.kernels.forest import (
 )
 from indexes.boards.kernels.scratch import Scratch, Shortlist
 from indexes.boards.kernels.tiles import Tiles, put_box
+from indexes.compiled.blocks import pack_lanes
 from indexes.compiled.bounds import count_from, count_upto, ends_below
 from indexes.compiled.floats import above, below
 from indexes.compiled.jit import internal, vectorized
@@ -65,10 +66,12 @@ def fetch(
             i = base + block
             mask = overlapping(forest, i, l_outer, l_inner, r_inner, r_outer) & lanes
             whole = mask & within(forest, i, l_outer, l_inner, r_inner, r_outer)
+            held = n
             while whole:
-                if n + forest.cnt[i + low_bit(whole)] > most:
-                    n = most + 1
+                held += forest.cnt[i + low_bit(whole)]
                 whole &= whole - 1
+            if held > most:
+                n = most + 1
             expect_blocks(forest, base, block, mask)
             groups = 0
             if block << STEP >= leaves:
@@ -89,11 +92,8 @@ def fetch(
                 mask &= mask - 1
                 while p < end and n <= most:
                     found = reached(forest, p, end, l_outer, l_inner, r_inner, r_outer)
-                    while found:
-                        shortlist.l[n] = forest.l[p + low_bit(found)]
-                        shortlist.r[n] = forest.r[p + low_bit(found)]
-                        found &= found - 1
-                        n += 1
+                    pack_lanes(shortlist.l, n, forest.l, p, found)
+                    n += pack_lanes(shortlist.r, n, forest.r, p, found)
                     p += LANES
         block, lanes = next_block(block, down, top)
     return n if n <= most else -1
@@ -165,12 +165,10 @@ def shrink(shortlist: Shortlist, n: int, l_first: float, r_last: float) -> int:
     for p in range(0, n, LANES):
         near = lanes_reached(shortlist.l, shortlist.l, shortlist.r, shortlist.r, p, l_below, INF, -INF, above(r_last))
         near &= ALL >> max(p + LANES - n, 0)
-        while near:
-            i = p + low_bit(near)
-            near &= near - 1
-            shortlist.l[left], shortlist.r[left] = shortlist.l[i], shortlist.r[i]
-            shortlist.west[left], shortlist.better[left] = shortlist.west[i], shortlist.better[i]
-            left += 1
+        pack_lanes(shortlist.l, left, shortlist.l, p, near)
+        pack_lanes(shortlist.r, left, shortlist.r, p, near)
+        pack_lanes(shortlist.west, left, shortlist.west, p, near)
+        left += pack_lanes(shortlist.better, left, shortlist.better, p, near)
     return left
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -44,7 +45,7 @@ def _written(into: Ints, filled: Floats, at: int, source: Ints, base: int, value
 
 
 @kernel
-def _packed(into: Ints, at: int, source: Ints, base: int, mask: int) -> int:
+def _packed(into: Any, at: int, source: Any, base: int, mask: int) -> int:
     return pack_lanes(into, at, source, base, mask)
 
 
@@ -82,11 +83,12 @@ def test_lanes_are_written_where_they_have_to_be() -> None:
         assert np.array_equal(into, wanted) and np.array_equal(filled, all_filled)
 
 
+@pytest.mark.parametrize("kind", [np.int64, np.float64])
 @pytest.mark.parametrize("mask", [0, 1, 1 << 15, (1 << 16) - 1, 0b1010_0000_0110_0001, 0b1111_1111, 0xFF00])
-def test_lanes_are_packed_one_behind_the_other(mask: int) -> None:
-    source = np.arange(40) - (1 << 60)
+def test_lanes_are_packed_one_behind_the_other(mask: int, kind: type[np.int64] | type[np.float64]) -> None:
+    source: Any = (np.arange(40) - (1 << 50)).astype(kind)
     for at, base in ((0, 0), (3, 1), (24, 24)):
-        into, wanted = np.zeros(40, np.int64), np.zeros(40, np.int64)
+        into, wanted = np.zeros(40, kind), np.zeros(40, kind)
         n = pack_lanes(wanted, at, source, base, mask)
         assert _packed(into, at, source, base, mask) == n == mask.bit_count()
         assert np.array_equal(into[: at + n], wanted[: at + n]) and not into[at + 16 :].any()
