@@ -31,6 +31,8 @@ from indexes.compiled.simd import (
     bit_count,
     lanes_beyond,
     lanes_inside,
+    lanes_max,
+    lanes_min,
     lanes_reached,
     low_bit,
     prefetch_block,
@@ -244,6 +246,43 @@ def exists(forest: Forest, k_class: int, l_outer: float, l_inner: float, r_inner
                     p += LANES
         block, lanes = next_block(block, down, top)
     return found != 0
+
+
+@internal
+def glimpse(
+    forest: Forest, k_class: int, l_outer: float, l_inner: float, r_inner: float, r_outer: float
+) -> tuple[float, float]:
+    """The l of a subscription of a class that the tile reaches, and the r of one, the least l and the greatest r of
+    those that are found first; (inf, -inf) if there are none. O(sqrt m)."""
+    base, cap = forest.head[k_class, NODE], forest.head[k_class, CAP]
+    first, depth = forest.head[k_class, SLOT], forest.head[k_class, DEPTH]
+    leaves, top = 1 << depth, 1 << (depth % STEP)
+    west, north = INF, -INF
+    block = top if l_outer < l_inner and r_inner < r_outer else 0
+    lanes = (1 << top) - 1
+    while block and west == INF:
+        i = base + block
+        mask = overlapping(forest, i, l_outer, l_inner, r_inner, r_outer) & lanes
+        whole = mask & within(forest, i, l_outer, l_inner, r_inner, r_outer)
+        down = 0
+        if whole:
+            west, north = lanes_min(forest.west, i, whole), lanes_max(forest.north, i, whole)
+        elif mask and block < leaves:
+            down = block + low_bit(mask)
+        else:
+            while mask and west == INF:
+                node = block + low_bit(mask)
+                mask &= mask - 1
+                p = first + (node - leaves) * cap
+                end = p + forest.cnt[base + node]
+                while p < end:
+                    found = reached(forest, p, end, l_outer, l_inner, r_inner, r_outer)
+                    if found:
+                        west = min(west, lanes_min(forest.l, p, found))
+                        north = max(north, lanes_max(forest.r, p, found))
+                    p += LANES
+        block, lanes = next_block(block, down, top)
+    return west, north
 
 
 @kernel

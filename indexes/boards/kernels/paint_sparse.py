@@ -17,6 +17,7 @@ from indexes.boards.kernels.batch_interactions import (
     recipient_strips,
     recipients_of,
 )
+from indexes.boards.kernels.forest import exists, glimpse, snap
 from indexes.boards.kernels.object_index import ObjectArrays
 from indexes.boards.kernels.region import enter, exposed, gain_strips, region_strips, take_prefix
 from indexes.boards.kernels.scratch import EXPOSED, MERGE, MIN_Y, REFRESH, SNAP, PaintContext, Scratch
@@ -70,13 +71,18 @@ def paint_sparse(
     start, x = tiles.n[0], scratch.west[0]
     n = int64(-1)
     in_hand = runs == 0 and not is_sketched(forest, k_class, scratch.level)
+    counting = scratch.counting[0] != 0 and in_hand
     if in_hand:
         most = int64(DEMOTION if lowers else PROMOTION)
         n = fetch(forest, k_class, scratch.west[k], x, x, scratch.east[k], most, shortlist)
     if n < 0:
-        ok, l_first, r_last = greedy(context, k_class, region_strips(scratch, k, a, b, runs), False)
+        strips = region_strips(scratch, k, a, b, runs)
+        if counting:
+            ok, l_first, r_last = count_tiles(context, k_class, strips, False)
+        else:
+            ok, l_first, r_last = greedy(context, k_class, strips, False)
         if runs > 0 and lowers:
-            l_first, r_last = first_left(context, k_class, k, a), last_right(context, k_class, k, b)
+            l_first, r_last = first_left(context, k_class, k, a, False), last_right(context, k_class, k, b, False)
     else:
         count_better(shortlist, n, scratch, a, b)
         ok, l_first, r_last = cover(shortlist, n, int64(0), k - 1, k, tiles)
@@ -103,6 +109,8 @@ def paint_sparse(
                     else:
                         n = fetch(forest, k_class, below(l_first), x, x, above(r_last), int64(DEMOTION), shortlist)
                         count_better(shortlist, n, scratch, a, b)
+                        if counting and n >= 0:
+                            l_first, r_last = ends(shortlist, n, k)
                 start = tiles.n[0]
                 recipients = ALL
                 if interactions is not None:
@@ -115,7 +123,10 @@ def paint_sparse(
                             clip(scratch, strips, l_first, r_last)
                     else:
                         strips = recipient_strips(interactions, scratch, k, a, b, x_h, y, c, recipients)
-                    ok, l, r = greedy(context, k_class, strips, True)
+                    if counting:
+                        ok, l, r = count_tiles(context, k_class, strips, True)
+                    else:
+                        ok, l, r = greedy(context, k_class, strips, True)
                 elif count_entry(shortlist, n, k, x_h, east):
                     if interactions is not None:
                         drop_non_recipients(interactions, scratch, k, y, c, shortlist, n, recipients)
@@ -132,8 +143,8 @@ def paint_sparse(
                     a = enter(scratch.west, k, a, x_h, False)
                 if l <= l_first or r >= r_last:
                     if n < 0:
-                        l_first = first_left(context, k_class, k, a) if l <= l_first else l_first
-                        r_last = last_right(context, k_class, k, b) if r >= r_last else r_last
+                        l_first = first_left(context, k_class, k, a, counting) if l <= l_first else l_first
+                        r_last = last_right(context, k_class, k, b, counting) if r >= r_last else r_last
                     else:
                         l_first, r_last = ends(shortlist, n, k)
         more = l_first <= r_last and not complete
@@ -193,6 +204,53 @@ def greedy(context: PaintContext, k_class: int, n: int, chain: bool) -> tuple[bo
 
 
 @internal
+def count_tiles(context: PaintContext, k_class: int, n: int, chain: bool) -> tuple[bool, float, float]:
+    """As `greedy`, where tiles are only counted, so that their sides do not matter. The ends returned are bounds of the
+    subscriptions'.
+
+    A strip begins another tile if the box around both holds a subscription above the strips of the last one. Most often
+    the box around some subscriptions of both, those found first, holds one. Boxes are found only where it does not.
+    """
+    forest, scratch, tiles = context.forest, context.scratch, context.tiles
+    strip = scratch.strip
+    l_first, r_last = INF, -INF
+    # Of the last tile: an l in it, where its strips end, its box if that was found, and its last strip.
+    west, top, boxed = INF, -INF, False
+    w0, e0, s0, n0 = INF, -INF, INF, -INF
+    made, last = 0, 0
+    for t in range(n):
+        l_outer, l_inner, r_inner, r_outer = strip[t, 0], strip[t, 1], strip[t, 2], strip[t, 3]
+        l, r = glimpse(forest, k_class, l_outer, l_inner, max(r_inner, top), r_outer)
+        if l == INF and r_inner < top:
+            l, r = glimpse(forest, k_class, l_outer, l_inner, r_inner, top)
+        if l < INF:
+            l_first, r_last = min(l_first, above(l_outer)), max(r_last, below(r_outer))
+            join = False
+            if made > 0 and not (r >= top and exists(forest, k_class, below(west), l_outer, top, above(r))):
+                if not boxed:
+                    w0, e0, s0, n0 = snap(
+                        forest, k_class, strip[last, 0], strip[last, 1], strip[last, 2], strip[last, 3]
+                    )
+                w1, e1, s1, n1 = snap(forest, k_class, l_outer, l_inner, r_inner, r_outer)
+                join = n1 <= n0 or not exists(forest, k_class, below(w0), l_outer, above(n0), above(n1))
+                if join and chain:
+                    join = not exists(forest, k_class, e0, e1, s0, s1)
+                if join:
+                    e0, s0, n0 = e1, min(s0, s1), max(n0, n1)
+                else:
+                    w0, e0, s0, n0 = w1, e1, s1, n1
+                west, boxed = w0, True
+            else:
+                west, boxed = l, False
+            made += not join
+            last, top = t, r_outer
+    ok = tiles.n[0] + made <= len(tiles.row)
+    tiles.n[0] += made * ok
+    scratch.stats[SNAP] += n
+    return ok, l_first, r_last
+
+
+@internal
 def clip(scratch: Scratch, n: int, l_first: float, r_last: float) -> None:
     """Cut the boxes of runs to the quadrant of the remaining subscriptions: beyond it objects were skipped, so the
     lists are incomplete there and the bound of [Range top-k] Theorem 7 would not hold."""
@@ -202,28 +260,35 @@ def clip(scratch: Scratch, n: int, l_first: float, r_last: float) -> None:
 
 
 @internal
-def first_left(context: PaintContext, k_class: int, k: int, a: int) -> float:
-    """l*: the least l of the subscriptions in the region, inf if there are none."""
+def first_left(context: PaintContext, k_class: int, k: int, a: int, counting: bool) -> float:
+    """l*: the least l of the subscriptions in the region, inf if there are none; a bound below it with `counting`."""
     scratch, found = context.scratch, INF
     west, east = scratch.west, scratch.east
     z = min(a + 1, k)
     while z > 0 and found == INF:
         scratch.stats[REFRESH] += 1
         l_outer, r_outer = west[z], east[k - z + 1]
-        found = sketched_snap(context.forest, k_class, scratch.level, l_outer, west[z - 1], west[0], r_outer)[0]
+        if not counting:
+            found = sketched_snap(context.forest, k_class, scratch.level, l_outer, west[z - 1], west[0], r_outer)[0]
+        elif exists(context.forest, k_class, l_outer, west[z - 1], west[0], r_outer):
+            found = above(l_outer)
         z -= 1
     return found
 
 
 @internal
-def last_right(context: PaintContext, k_class: int, k: int, b: int) -> float:
-    """r*: the greatest r of the subscriptions in the region, -inf if there are none."""
+def last_right(context: PaintContext, k_class: int, k: int, b: int, counting: bool) -> float:
+    """r*: the greatest r of the subscriptions in the region, -inf if there are none; a bound above it with
+    `counting`."""
     scratch, found = context.scratch, -INF
     west, east = scratch.west, scratch.east
     z = min(b + 1, k)
     while z > 0 and found == -INF:
         scratch.stats[REFRESH] += 1
         l_outer, r_outer = west[k - z + 1], east[z]
-        found = sketched_snap(context.forest, k_class, scratch.level, l_outer, west[0], east[z - 1], r_outer)[3]
+        if not counting:
+            found = sketched_snap(context.forest, k_class, scratch.level, l_outer, west[0], east[z - 1], r_outer)[3]
+        elif exists(context.forest, k_class, l_outer, west[0], east[z - 1], r_outer):
+            found = below(r_outer)
         z -= 1
     return found

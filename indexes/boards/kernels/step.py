@@ -118,13 +118,14 @@ def run(
     """Apply changes from `share.progress[0]` on, below `end`, paint those of the share, and with `deliver_lists` update
     the live lists.
 
-    With `keep` tiles are collected in the context's, else each change's overwrite the last one's. Returns DONE, or
-    FULL_TILES or FULL_LIVE when a buffer has to grow before the change at progress[0] can be applied; that change has
-    then left no trace. `listeners` is the forest of live slots. The cost beyond painting is that of the live lists
-    reached.
+    With `keep` tiles are collected in the context's, else each change's overwrite the last one's, and are only counted
+    where no list takes them either. Returns DONE, or FULL_TILES or FULL_LIVE when a buffer has to grow before the
+    change at progress[0] can be applied; that change has then left no trace. `listeners` is the forest of live slots.
+    The cost beyond painting is that of the live lists reached.
     """
     tiles, old, progress = context.tiles, context.scratch.old, share.progress
     status = DONE
+    context.scratch.counting[0] = not keep and not deliver_lists
     change = _part(objects, share, changes, progress[0], end)
     while change < end and status == DONE:
         if not keep:
@@ -152,6 +153,7 @@ def run(
                 for t in range(first, tiles.n[0]):
                     share.event[t] = change
             change = _part(objects, share, changes, change + 1, end)
+    context.scratch.counting[0] = 0
     progress[0] = min(change, progress[2])
     return status
 

@@ -62,7 +62,13 @@ class Board:
         self.tiles.n[0] = 0
         slot = int64(self.objects.arrays.pos[row])
         o, f = self.objects.arrays, self.subscriptions.arrays
-        assert paint(o, PaintContext(f, self.ks, self.dense, self.runs, self.work, self.tiles), slot, y)
+        context = PaintContext(f, self.ks, self.dense, self.runs, self.work, self.tiles)
+        self.work.counting[0] = 1
+        assert paint(o, context, slot, y)
+        counted, self.tiles.n[0] = int(self.tiles.n[0]), 0
+        self.work.counting[0] = 0
+        assert paint(o, context, slot, y)
+        assert self.tiles.n[0] == counted
 
     def change(self, row: int, x: float, y: float) -> tuple[list[Object], list[Object]]:
         """Set an object's y (+inf deletes it); a new row is inserted at x. Returns worlds before and after."""
