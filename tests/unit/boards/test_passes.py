@@ -11,6 +11,7 @@ from indexes.boards import painter as painters
 from indexes.boards.commands import UPSERT, Configure, Events, SetSubscription
 from indexes.boards.config import BoardConfig
 from indexes.boards.engine import BoardEngine
+from indexes.boards.kernels.changes import DELETE, SET, Changes
 from indexes.boards.painter import Painter
 from indexes.boards.plans.events import EventsPlan
 from indexes.boards.regions import between, everywhere
@@ -55,6 +56,36 @@ def test_a_long_command_is_forgotten_as_soon_as_a_short_one(painter: Painter) ->
     for _ in range(25):
         painter._learn_usual(16 * 40e-6, 16)
     assert painter.usual_seconds == pytest.approx(40e-6, rel=0.05)
+
+
+@pytest.mark.parametrize("grid", [32, 1 << 20])
+@pytest.mark.parametrize("algorithm", ["sparse", "dense"])
+def test_tiles_that_nobody_gets_are_counted_as_if_they_were_made(
+    algorithm: Literal["sparse", "dense"], grid: int
+) -> None:
+    """Objects are inserted, moved and deleted among so many subscriptions that squares are searched, too."""
+    rng = np.random.default_rng(grid)
+    n, m = 600, 6_000
+    x, y = rng.integers(0, grid, n) / grid, rng.integers(0, grid, n) / grid
+    row, kind = rng.integers(0, 60, n).astype(np.int32), np.where(rng.random(n) < 0.1, DELETE, SET).astype(np.uint8)
+    there = set[int]()
+    for at in range(n):
+        if kind[at] == DELETE and int(row[at]) not in there:
+            kind[at] = SET
+        (there.discard if kind[at] == DELETE else there.add)(int(row[at]))
+    changes = Changes(kind, row, x, y, np.arange(n), np.zeros(n, np.uint8))
+    ends = np.sort(rng.integers(0, grid, (m, 2)) / grid, 1)
+    found = []
+    for keep in (False, True):
+        painter = Painter(BoardConfig(("x",), "y", "asc", (2, 5), algorithm))
+        for k, sids in ((2, np.arange(0, m, 5)), (5, np.arange(m)[np.arange(m) % 5 > 0])):
+            painter.subscriptions.insert_many(painter.class_of(k), sids, ends[sids, 0], ends[sids, 1])
+        painter.reserve(n, 60)
+        counted = [painter.run(changes, at, at + 1, 1.0, keep)[1] for at in range(n)]
+        painter.check()
+        assert not keep or counted[-1] == int(painter.tiles.n[0])
+        found.append(counted)
+    assert found[0] == found[1] and sum(found[0]) > 10 * n
 
 
 def _scripted(index: Literal["range-tree", "kd-tree"]) -> BoardEngine:
