@@ -57,9 +57,9 @@ class Scratch(NamedTuple):
 
     `all_west` and `all_east` are the lists of the largest class, `west` and `east` those of the class at hand; row t of
     `strip` is a strip (l_outer, l_inner, r_inner, r_outer); `best_y` and `best_c` hold the k best ranks seen; `hit` the
-    exposed objects; `stats` counts without reset; `level` is how deep the trees of subscriptions are searched, -1 for
-    down to the leaves (`sketch`); `old` is the x of an object before its change; `counting[0]` is 1 while it is only
-    counted how many tiles there are: their columns are then undefined.
+    exposed objects, and `key` the y of 16 of them; `stats` counts without reset; `level` is how deep the trees of
+    subscriptions are searched, -1 for down to the leaves (`sketch`); `old` is the x of an object before its change;
+    `counting[0]` is 1 while it is only counted how many tiles there are: their columns are then undefined.
     """
 
     all_west: Floats
@@ -71,6 +71,7 @@ class Scratch(NamedTuple):
     best_c: Ints
     hit: Ints
     spare: Ints
+    key: Floats
     short: Shortlist
     stats: Ints
     level: int
@@ -91,6 +92,7 @@ def make_scratch(kmax: int, room: int = ROOM, level: int = -1) -> Scratch:
         np.empty(kmax + 1, np.int64),
         np.empty(HITS, np.int64),
         np.empty(max(HITS, kmax), np.int64),
+        np.empty(LANES),
         make_shortlist(kmax, room),
         np.zeros(8, np.int64),
         level,
