@@ -134,7 +134,7 @@ class Followers:
         try:
             yield await asyncio.to_thread(self._whole, ())
             while not self._ended:
-                number, last, first = self.tap.end, self._stores.log.last_lsn, True
+                number, last, first = self.tap.follow(), self._stores.log.last_lsn, True
                 while after < last or first:
                     frame, after = await asyncio.to_thread(self._from_log, after, last, first)
                     first = False

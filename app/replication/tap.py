@@ -28,8 +28,7 @@ class Entry(NamedTuple):
 class Tap:
     """The last transactions of a log by number. `add` may be called in any thread, all else on the event loop.
 
-    They are kept from the first time that somebody asks for the `end` on: without one who follows there is nobody to
-    read them.
+    They are kept from the first `follow` on: before it there is nobody to read them.
     """
 
     def __init__(self, most_bytes: int = MOST_BYTES) -> None:
@@ -49,24 +48,32 @@ class Tap:
     def add(self, rows: Sequence[CopiedRow], answers: Sequence[StoredAnswer]) -> None:
         """Keep what was made durable."""
         with self._lock:
-            if not self._kept:
-                self._first += 1
-                return
-            nbytes = OVERHEAD * (len(rows) + len(answers))
-            nbytes += sum([len(one.row.payload) for one in rows]) + sum([len(one.answer) for one in answers])
-            self._entries.append(Entry(rows, answers, nbytes))
-            self._nbytes += nbytes
-            while self._nbytes > self._most and self._entries:
-                self._nbytes -= self._entries.popleft().nbytes
+            if self._kept:
+                self._keep(rows, answers)
+            else:
                 self._first += 1
         if self._loop is not None and self._waiting:
             self._loop.call_soon_threadsafe(self._wake)
+
+    def _keep(self, rows: Sequence[CopiedRow], answers: Sequence[StoredAnswer]) -> None:
+        nbytes = OVERHEAD * (len(rows) + len(answers))
+        nbytes += sum([len(one.row.payload) for one in rows]) + sum([len(one.answer) for one in answers])
+        self._entries.append(Entry(rows, answers, nbytes))
+        self._nbytes += nbytes
+        while self._nbytes > self._most and self._entries:
+            self._nbytes -= self._entries.popleft().nbytes
+            self._first += 1
+
+    def follow(self) -> int:
+        """The number of the next transaction, from which on they are kept."""
+        with self._lock:
+            self._kept = True
+            return self._first + len(self._entries)
 
     @property
     def end(self) -> int:
         """The number of the next transaction."""
         with self._lock:
-            self._kept = True
             return self._first + len(self._entries)
 
     def since(self, number: int, most_bytes: int) -> list[Entry] | None:

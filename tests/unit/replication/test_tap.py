@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import threading
 
+import pytest
+
 from app.replication.tap import OVERHEAD, Tap
 from app.storage.rows import CopiedRow, LogRow
 
@@ -15,7 +17,7 @@ def row(lsn: int, size: int = 10) -> CopiedRow:
 
 def test_transactions_are_kept_in_order_up_to_a_limit() -> None:
     tap = Tap(most_bytes=5 * (OVERHEAD + 10))
-    assert tap.end == 0
+    assert tap.follow() == 0
     for lsn in range(1, 9):
         tap.add([row(lsn)], [])
     assert tap.end == 8
@@ -31,16 +33,21 @@ def test_nothing_is_kept_before_somebody_follows() -> None:
     tap = Tap()
     tap.add([row(1)], [])
     tap.add([row(2)], [])
-    assert tap.end == 2 and tap.since(1, 10**6) is None and tap.since(2, 10**6) == []
+    assert tap.end == 2, "who asks how many there were does not follow"
     tap.add([row(3)], [])
-    found = tap.since(2, 10**6)
-    assert found is not None and [one.rows[0].row.lsn for one in found] == [3]
+    assert tap.follow() == 3 and tap.since(2, 10**6) is None and tap.since(3, 10**6) == []
+    tap.add([row(4)], [])
+    found = tap.since(3, 10**6)
+    assert found is not None and [one.rows[0].row.lsn for one in found] == [4]
 
 
-def test_who_waits_is_woken_by_a_transaction_in_another_thread() -> None:
+@pytest.mark.parametrize("followed", [False, True])
+def test_who_waits_is_woken_by_a_transaction_in_another_thread(followed: bool) -> None:
     async def story() -> None:
         tap = Tap()
         tap.start()
+        if followed:
+            tap.follow()
         waiting = asyncio.create_task(tap.wait(0, 60))
         await asyncio.sleep(0)
         threading.Thread(target=tap.add, args=([row(1)], [])).start()
