@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from indexes.core.cost import Cost
+from indexes.core.cost import WATCHED, Cost
 
 
 def test_a_costly_change_counts_at_once_and_is_forgotten_slowly() -> None:
@@ -48,8 +48,21 @@ def test_a_single_change_is_timed_by_its_thread_where_the_last_one_took_long() -
     assert cost.by_thread and cost.seconds == before, "others may have had the processor"
     cost.learn(0.04, 1)
     assert cost.by_thread and cost.seconds == pytest.approx(0.0397)
-    cost.learn(1e-4, 1)
+    for _ in range(WATCHED):
+        assert cost.by_thread
+        cost.learn(1e-4, 1)
     assert not cost.by_thread
+
+
+def test_costly_changes_between_others_count_although_each_comes_behind_a_short_one() -> None:
+    cost = Cost(1e-5, apart=3e-4)
+    for at in range(60):
+        spent = 0.04 if at % 6 == 5 else 1e-4
+        if cost.by_thread:
+            cost.learn(spent, 1)
+        else:
+            cost.learn_passed(spent)
+    assert cost.seconds > 0.02
 
 
 def test_without_a_part_that_does_not_count_each_change_is_timed_by_its_thread() -> None:
