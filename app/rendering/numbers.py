@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from math import isinf
 
 from pydantic_core import to_json
 
-from app.rendering.lists import EXACT, number
+from app.rendering.lists import EXACT, end
 
 FEW = 8
 """Numbers up to which they are written one by one as fast."""
@@ -42,7 +41,7 @@ def number_texts(values: Sequence[float | None]) -> list[str]:
     """
     if len(values) > FEW:
         return _cut(_written(values))
-    return ["null" if value is None or isinf(value) else number(value) for value in values]
+    return [end(value) for value in values]
 
 
 def _cut(array: bytes) -> list[str]:

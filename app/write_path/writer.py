@@ -539,7 +539,4 @@ async def _outcome(pending: Pending) -> Any:
 def _is_bulk(command: Any) -> bool:
     """Whether a command is checked in pieces; `at_once` of a command overrides `committing.BULK`."""
     size = getattr(command, "__len__", None)
-    if size is None:
-        return False
-    n: int = size()
-    return n > 1 and n > getattr(command, "at_once", committing.BULK)
+    return size is not None and size() > getattr(command, "at_once", committing.BULK)

@@ -126,17 +126,16 @@ class PendingSubscriptions(Generic[S]):
     def settle(self, owner: int, undo: Undo[S]) -> None:
         """The command `owner` has been applied: drop the entries that it still owns."""
         self._by_id.settle(owner, undo)
-        if self._bulk:
-            self._drop_bulk(owner)
+        self._drop_bulk(owner)
 
     def roll_back(self, owner: int, undo: Undo[S]) -> None:
         """The newest command, `owner`, could not be logged: restore the entries before it."""
         self._by_id.roll_back(undo)
-        if self._bulk:
-            self._drop_bulk(owner)
+        self._drop_bulk(owner)
 
     def _drop_bulk(self, owner: int) -> None:
-        self._bulk = [entry for entry in self._bulk if entry[0] != owner]
+        if self._bulk:
+            self._bulk = [entry for entry in self._bulk if entry[0] != owner]
 
     def __bool__(self) -> bool:
         return bool(self._by_id) or bool(self._bulk)

@@ -201,7 +201,7 @@ class Keywords:
 
     def weights(self) -> Floats:
         """The weights, with 1 for those of a list. O(words), or O(1) where there are none of a list."""
-        if self.unweighted == 0 or self.count_unweighted() == 0:
+        if self.count_unweighted() == 0:
             return self.weight
         return np.where(np.isnan(self.weight), 1.0, self.weight)
 

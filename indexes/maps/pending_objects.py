@@ -84,8 +84,7 @@ class PendingObjects:
     def settle(self, owner: int, undo: Undo) -> None:
         """Forget the command `owner`, which has been applied."""
         self._by_id.settle(owner, undo)
-        if self._puts:
-            self._forget(owner)
+        self._forget(owner)
 
     def roll_back(self, owner: int, undo: Undo) -> None:
         """Forget the command `owner`, the newest: it could not be logged."""

@@ -238,8 +238,7 @@ class RelayEngine(RelayStore, SubscriptionEngine[SubscriptionState]):
     def will_exist(self, key: str) -> bool:
         if self._removals or key.startswith(TRAVELLED):
             return self.latest(key) is not None
-        pending = self.pending.get(key)
-        return pending is not GONE if pending is not None else self.relay.names.find(key) >= 0
+        return super().will_exist(key)
 
     def _column_faults(self, command: AddSubscriptions) -> list[Fault]:
         """The faults of new subscriptions, in order."""

@@ -85,7 +85,7 @@ class Outcomes(Sequence[Outcome]):
         n = len(part.begins)
         if n:
             self._parts.append(part if n <= FEW else part.columns())
-            self._end.append((self._end[-1] if self._end else 0) + n)
+            self._end.append(len(self) + n)
 
     @property
     def parts(self) -> Sequence[StepOutcomes | list[Outcome]]:

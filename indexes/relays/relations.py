@@ -109,9 +109,7 @@ class Relations(ABC):
     def apply(self, points: Points, op: Bytes, slots: Ints32) -> Decisions:
         """Carry out commands in order: to subscribe a slot that is not there, or to unsubscribe one that is. A slot is
         subscribed at most once in a call."""
-        room = len(points.age)
-        if room > len(self.forwarded):
-            self.reach(room)
+        self.reach(len(points.age))
         return self._apply(points, op, slots)
 
     def reach(self, room: int) -> None:
@@ -167,8 +165,7 @@ class Known(Relations):
         # With roots alone in the index, all others may become roots.
         self.index.reserve(added + self._there - len(self.index), room)
         self._there += 2 * added - n
-        if room > len(self.graph.head):
-            self.graph = edges.grown(self.graph, room, k)
+        self.graph = edges.grown(self.graph, room, k)
         if len(self._orphans) < room:
             self._orphans = np.empty(len(self.graph.head), np.int32)
         if len(self._promoted) < self._unforwarded + added:

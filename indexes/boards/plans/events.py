@@ -101,8 +101,8 @@ class EventsPlan(Plan[BoardStore]):
     @property
     def created(self) -> dict[int, int]:
         """Creation numbers of the objects that these events create, by position."""
-        numbers, steps = self._accepted.changes.created, self._accepted.steps
-        return {step.at: int(numbers[step.at]) for step in steps if step.born} if steps else {}
+        numbers = self._accepted.changes.created
+        return {step.at: int(numbers[step.at]) for step in self._accepted.steps if step.born}
 
     @property
     def work(self) -> float:

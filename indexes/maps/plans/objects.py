@@ -152,7 +152,7 @@ class PutPlan(ObjectPlan):
         self.makers = makers
         self.created = len(makers)
         self.applied = self.count
-        self._payload_indices = sorted(command.payload) if command.payload else []
+        self._payload_indices = sorted(command.payload)
         self._put: Put | None = None
         self._packed = False
         self._slots: list[int] = []
