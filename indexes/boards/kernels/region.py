@@ -206,13 +206,13 @@ def _sort(objects: ObjectArrays, scratch: Scratch, n: int) -> None:
         for i in range(size):
             y, hit = scratch.key[uint64(i)], scratch.hit[uint64(start + i)]
             upto = lanes_upto(scratch.key, 0, y)
-            # Those of the same y: whether they are behind is told by their number.
-            behind = (upto & lanes_from(scratch.key, 0, y)) ^ (1 << i)
+            # Of those with the same y some rank behind it, by their number.
+            equal = (upto & lanes_from(scratch.key, 0, y)) ^ (1 << i)
             place = bit_count(upto) - 1
-            while behind:
-                other = scratch.hit[uint64(start + low_bit(behind))] >> 1
+            while equal:
+                other = scratch.hit[uint64(start + low_bit(equal))] >> 1
                 place -= objects.c[uint64(other)] > objects.c[uint64(hit >> 1)]
-                behind &= behind - 1
+                equal &= equal - 1
             scratch.spare[uint64(place)] = hit
         for i in range(size):
             scratch.hit[uint64(start + i)] = scratch.spare[uint64(i)]
