@@ -1,7 +1,8 @@
 """Paint-Batch compared with the same events painted one by one: the time of a whole batch, by its size.
 
 Both take the board's own way through `Painter`, from the first state of the world, and leave both object indexes after
-the batch: the one that painting reads and the one that serves reads. Nobody listens.
+the batch: the one that painting reads and the one that serves reads. Nobody listens: by
+Paint-Sparse the tiles of events one by one are then only counted, where a batch makes its own.
 """
 
 from __future__ import annotations
@@ -119,7 +120,8 @@ def show(report: Report, size: Size) -> None:
     report.text(
         f"One thread, k = {K}, m = {size.m:,} uniform subscriptions; events by a fair coin; {size.rounds} rounds in "
         f"alternation, of short batches up to {20 * size.rounds}; milliseconds of thread time for all events: the "
-        "median, and the least and greatest. The index that serves reads is moved on in both."
+        "median, and the least and greatest. The index that serves reads is moved on in both. Nobody gets the tiles: "
+        "by Paint-Sparse those of events one by one are only counted."
     )
     forest = subscription_index(size.m)
     rows, judged = [], []

@@ -257,7 +257,7 @@ def test_the_sweep_finds_every_exposed_object(kind: Any) -> None:
 
 @pytest.mark.parametrize("kind", INDEXES)
 @pytest.mark.parametrize("ranks", [1, 3, 40])
-@pytest.mark.parametrize("n", [15, 16, 17, 33, 700])
+@pytest.mark.parametrize("n", [15, 16, 17, 33, 5_000])
 def test_exposed_objects_are_in_order_where_many_have_the_same_y(kind: Any, ranks: int, n: int) -> None:
     """As many as fit, one run, more than one, and more than are found at once."""
     random = np.random.default_rng(n + ranks)
@@ -266,7 +266,7 @@ def test_exposed_objects_are_in_order_where_many_have_the_same_y(kind: Any, rank
     x, y, created = random.random(n + 1), random.integers(0, ranks, n + 1) + 1.0, random.permutation(n + 1)
     y[n] = 0.0
     assert replay(index.arrays, np.zeros(n + 1, int), np.arange(n + 1), x, y, created)
-    swept = rows_of(index, sweep(index, present(index.slot(n)), INF, 1000))
+    swept = rows_of(index, sweep(index, present(index.slot(n)), INF, 5_000))
     assert swept == sorted(range(n), key=lambda row: (y[row], created[row]))
 
 
