@@ -203,12 +203,13 @@ class BatchPlan(EditPlan):
         return ((key, command.ttl.get(i) if command.op[i] == SUBSCRIBE else None) for key, i in last.items())
 
     def _steps(self, lo: int, hi: int) -> Steps:
-        command, begin = self.command, self._all_begin
+        command = self.command
         if lo == 0 and hi == self.count:
-            return Steps(command.op, command.ids, as_points(command.lo, command.hi), command.link, None, begin)
-        points = as_points(command.lo[lo:hi], command.hi[lo:hi])
+            points = as_points(command.lo, command.hi)
+            return Steps(command.op, command.ids, points, command.link, all_begin=self._all_begin)
+        op, points = command.op[lo:hi], as_points(command.lo[lo:hi], command.hi[lo:hi])
         links = None if command.link is None else command.link[lo:hi]
-        return Steps(command.op[lo:hi], command.ids[lo:hi], points, links, None, begin)
+        return Steps(op, command.ids[lo:hi], points, links, all_begin=not any_ends(op))
 
     def _note(self, lo: int, hi: int) -> list[tuple[int, str]]:
         command, gone = self.command, list[tuple[int, str]]()

@@ -16,7 +16,8 @@ from indexes.relays.config import RelayConfig
 from indexes.relays.engine import RelayEngine
 from indexes.relays.kernels.forward import SUBSCRIBE, UNSUBSCRIBE
 from indexes.relays.kernels.points import are_sides, as_boxes, as_points
-from indexes.relays.relay import wrong_sides
+from indexes.relays.plans.subscriptions import BatchPlan
+from indexes.relays.relay import Relay, Steps, wrong_sides
 from tests.unit.relays.helpers import link_to, same_state
 
 INF = float("inf")
@@ -81,6 +82,24 @@ def test_a_group_is_accepted_as_it_is_one_by_one(commands: list[list[Any]], data
         _apply(*pair)
     same_state(quick, slow)
     quick.check()
+
+
+def test_a_slice_of_edits_in_which_none_ends_is_known_as_such() -> None:
+    """What begins is written by one call, although the command has an end elsewhere."""
+    made, box, known = RelayEngine(RelayConfig(("a", "b"))), [(0.0, 1.0), (0.0, 1.0)], list[tuple[int, bool]]()
+
+    def run(relay: Relay, steps: Steps) -> Any:
+        known.append((len(steps.op), steps.all_begin))
+        return whole(relay, steps)
+
+    plan = made.prepare(edit([*((SUBSCRIBE, f"s{i}", box, None) for i in range(5)), (UNSUBSCRIBE, "s1", box, None)]))
+    whole = Relay.run
+    with patch.object(Relay, "run", run):
+        while not plan.done:
+            plan.execute(2.5 * BatchPlan.seconds_a_step)
+            plan.publish()
+    assert known == [(2, True), (2, True), (2, False)]
+    made.check()
 
 
 def _apply(*plans: Any) -> None:
