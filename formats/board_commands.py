@@ -55,7 +55,7 @@ def _small(command: Command) -> tuple[str, dict[str, Any]]:
         case Events():
             columns = {"op": command.op.tobytes(), "x": bytes_of(command.x), "y": bytes_of(command.y)}
             batch = {"batch": True} if command.batch else {}
-            return "events", {**columns, "ids": command.ids, "payload": command.payload, **batch}
+            return "events", {**columns, "ids": rows.listed(command.ids), "payload": command.payload, **batch}
         case AddSubscriptions():
             columns = {name: bytes_of(column) for name, column in columns_of(command.regions).items()}
             columns["k"] = command.k.astype("<i4").tobytes()
@@ -134,7 +134,7 @@ def _event_table(command: Events) -> pa.Table:
     given[list(command.payload)] = True
     payload = rows.sparse(command.payload, n, pa.binary())
     places = place_columns(command.x)
-    columns = [command.op, pa.array(command.ids, pa.string()), *places, command.y, given, payload]
+    columns = [command.op, pa.array(list(command.ids), pa.string()), *places, command.y, given, payload]
     names = ["op", "id", *place_names(len(places)), "y", "given", "payload"]
     table = pa.table([pa.array(c) for c in columns], names)
     return table.replace_schema_metadata(BATCH) if command.batch else table

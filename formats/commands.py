@@ -6,6 +6,7 @@ all but the last with a "+" behind the name. Columns of numbers are little-endia
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
@@ -15,6 +16,7 @@ import pyarrow as pa
 
 from formats.checked_arrow import check
 from indexes.core.commands import Create, Drop
+from indexes.core.spaced_ids import SpacedIds
 
 T = TypeVar("T")
 C = TypeVar("C")
@@ -54,9 +56,39 @@ UNREADABLE = (
 """Exceptions of reading a payload that is no command."""
 
 
+class Packed(NamedTuple):
+    """A field as msgpack has it."""
+
+    content: bytes
+
+
+def listed(texts: list[str] | SpacedIds) -> list[str] | Packed:
+    """A field that is a list of texts. Those that were cut out of a body become it without a list."""
+    if isinstance(texts, list):
+        return texts
+    return texts.ids if texts.packed is None else Packed(_list_head(len(texts)) + texts.packed.tobytes())
+
+
+def _list_head(size: int) -> bytes:
+    """What msgpack has in front of the elements of a list."""
+    if size < 16:
+        return bytes((0x90 | size,))
+    return struct.pack(">BH", 0xDC, size) if size < 1 << 16 else struct.pack(">BI", 0xDD, size)
+
+
 def small(name: str, count: int, fields: dict[str, Any]) -> Part:
     """A command as one row; `count` is the number of seqs it takes."""
-    return Part(name, count, msgpack.packb(fields))
+    return Part(name, count, packed(fields))
+
+
+def packed(fields: dict[str, Any]) -> bytes:
+    """Fields in msgpack, fewer than sixteen, some of which may be it already."""
+    if not any(isinstance(value, Packed) for value in fields.values()):
+        return msgpack.packb(fields)
+    pieces = [bytes((0x80 | len(fields),))]
+    for name, value in fields.items():
+        pieces += msgpack.packb(name), value.content if isinstance(value, Packed) else msgpack.packb(value)
+    return b"".join(pieces)
 
 
 def fields_of(payload: bytes) -> dict[str, Any]:

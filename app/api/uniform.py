@@ -8,16 +8,17 @@ together again, and a body that is not surely of one shape is left to the valida
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from indexes.compiled.decimals import POWERS
 from indexes.compiled.text import Pieces, pieces_of
 from indexes.core.arrays import Bytes, Ints32
-from indexes.core.cutting import IN_ID, cut_elements, room
+from indexes.core.cutting import IN_ID, LARGEST, cut_elements, room
+from indexes.core.spaced_ids import SpacedIds
 
 SHORTEST = 1 << 11
 """Bytes from which on a body is worth it."""
@@ -25,8 +26,11 @@ SHORTEST = 1 << 11
 LONGEST_FIRST = 1 << 10
 """Characters of a first element."""
 
-LARGEST = float(1 << 53)
-"""The size up to which numbers are read here: their text has one meaning, whoever reads it."""
+MOST_AROUND = 1 << 10
+"""Bytes around the elements of a body whose form is remembered."""
+
+REMEMBERED = 8
+"""Forms that are remembered: a program writes bodies of one form, one after the other."""
 
 _HEAD = re.compile(rb'\s*\{(?:\s*"[a-z_]+"\s*:\s*"[a-z]*"\s*,)*\s*"([a-z]+)"\s*:\s*\[\s*')
 """A body up to its first element: before the list there are only fields that are words."""
@@ -50,15 +54,25 @@ MOST_VARIABLES = 9
 
 
 class Uniform(NamedTuple):
-    """The elements of a list by column: their ids, as `texts` too, one behind the other with a space behind each,
-    and their numbers by name. `first` is the body with the first element alone, which says all the rest of them and is
-    not validated yet.
+    """The elements of a list by column: their ids, and their numbers by name. `first` is a body that says the same
+    besides, with one element alone, which says all the rest of them. It is not validated yet; it is the same object as
+    long as its form is remembered.
     """
 
-    first: bytes | bytearray
-    ids: list[str]
-    texts: NDArray[np.uint8]
+    first: bytes
+    ids: SpacedIds
     numbers: dict[str, NDArray[np.float64]]
+
+
+class Form(NamedTuple):
+    """All of a body but the variables of its elements: what is before the first of them and behind the last one, what
+    stands behind each in between, and their names; and a body of this form with one element."""
+
+    head: bytes
+    tail: bytes
+    pieces: Pieces
+    names: list[str]
+    first: bytes
 
 
 class Shape(NamedTuple):
@@ -71,11 +85,30 @@ class Shape(NamedTuple):
     end: str
 
 
+_remembered: dict[str, tuple[Form, ...]] = {}
+"""Forms of bodies that were cut of late, by the name of the list, the last one first."""
+
+
 def cut(raw: bytes | bytearray, name: str) -> Uniform | None:
     """The elements of the list `name` in a body, if there are at least two and all have one shape; None for any other
     body, a wrong one too. O(bytes)."""
     if len(raw) < SHORTEST:
         return None
+    remembered = _remembered.get(name, ())
+    for form in remembered:
+        if raw.startswith(form.head) and raw.endswith(form.tail):
+            found = _cut(raw, form)
+            if found is not None:
+                return found
+    form_now = _form(raw, name)
+    found = None if form_now is None else _cut(raw, form_now)
+    if found is not None and form_now is not None and len(form_now.head) + len(form_now.tail) <= MOST_AROUND:
+        _remembered[name] = form_now, *remembered[: REMEMBERED - 1]
+    return found
+
+
+def _form(raw: bytes | bytearray, name: str) -> Form | None:
+    """The form of a body, by its first element; None where it has none."""
     head = _HEAD.match(raw)
     behind = raw.rfind(b"]")
     if head is None or head[1] != name.encode() or behind < 0 or _TAIL.fullmatch(raw, behind) is None:
@@ -86,11 +119,17 @@ def cut(raw: bytes | bytearray, name: str) -> Uniform | None:
     if first is None or comma is None or not first[0].isascii():
         return None
     shape = _shape(first[0].decode())
-    end = start + len(raw[start:behind].rstrip(_SPACE))
-    if shape is None or not raw.endswith(shape.end.encode(), start, end):
+    if shape is None:
         return None
-    columns = _columns(raw, (start + len(shape.begin), end - len(shape.end)), shape, comma[0].decode())
-    return None if columns is None else Uniform(raw[:start] + first[0] + raw[behind:], *columns)
+    end = behind
+    while raw[end - 1] in _SPACE:
+        end -= 1
+    head_end, tail_begin = start + len(shape.begin), end - len(shape.end)
+    if tail_begin < first.end() or not raw.endswith(shape.end.encode(), start, end):
+        return None
+    pieces = pieces_of([*shape.within, f"{shape.end}{comma[0].decode()}{shape.begin}"])
+    alone = bytes(raw[:start] + first[0] + raw[behind:])
+    return Form(bytes(raw[:head_end]), bytes(raw[tail_begin:]), pieces, shape.names, alone)
 
 
 def _shape(element: str) -> Shape | None:
@@ -108,34 +147,28 @@ def _shape(element: str) -> Shape | None:
     return Shape(names, texts[0], texts[1:], element[at:])
 
 
-def _columns(
-    raw: bytes | bytearray, span: tuple[int, int], shape: Shape, comma: str
-) -> tuple[list[str], NDArray[np.uint8], dict[str, NDArray[np.float64]]] | None:
-    """The variables of elements, by column: ids, their texts and numbers. `span` is where the first variable begins and
-    the last one ends. None where an element has another shape."""
+def _cut(raw: bytes | bytearray, form: Form) -> Uniform | None:
+    """The elements of a body that begins and ends as this form; None where one of them is otherwise."""
     text = np.frombuffer(raw, np.uint8)
     # A bytearray could be written: kernels would be compiled for it apart.
     text.flags.writeable = False
-    begin, end = span
-    pieces = _pieces(*shape.within, f"{shape.end}{comma}{shape.begin}")
-    at = shape.names.index("id")
-    out = room(end - begin, pieces, len(shape.names))
-    n, size = cut_elements(text, begin, end, pieces, at, IN_ID, out)
+    begin, end = len(form.head), len(raw) - len(form.tail)
+    if begin >= end:
+        return None
+    out = room(end - begin, form.pieces, len(form.names))
+    at = form.names.index("id")
+    n, size, packed, unread = cut_elements(text, begin, end, form.pieces, at, IN_ID, POWERS, out)
     if n < 2:
         return None
-    names = [name for name in shape.names if name != "id"]
-    values = numbers_of(out.numbers, out.offset, n * len(names))
-    if values is None:
-        return None
-    texts = out.ids[:size]
-    numbers = dict(zip(names, values.reshape(n, -1).T.copy(), strict=True))
-    return texts.tobytes().decode().split(), texts, numbers
-
-
-@lru_cache(maxsize=64)
-def _pieces(*texts: str) -> Pieces:
-    """What stands behind each variable, the last one of an element that another one follows included."""
-    return pieces_of(texts)
+    values = out.numbers[:, :n].view(np.float64)
+    if unread:
+        for column, element, first, last in out.unread[:unread].tolist():
+            values[column, element] = number = float(raw[first:last])
+            if not abs(number) <= LARGEST:
+                return None
+    names = [name for name in form.names if name != "id"]
+    ids = SpacedIds(out.ids[:size], n, out.packed[:packed])
+    return Uniform(form.first, ids, dict(zip(names, values, strict=True)))
 
 
 def numbers_of(text: Bytes, offset: Ints32, count: int) -> NDArray[np.float64] | None:

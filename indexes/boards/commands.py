@@ -14,6 +14,7 @@ import pyarrow as pa
 from indexes.boards.regions import Region, Regions
 from indexes.boards.zones import Zone
 from indexes.core.arrays import Bytes, Floats, Rows
+from indexes.core.spaced_ids import SpacedIds
 
 UPSERT, UPDATE, DELETE = 0, 1, 2
 
@@ -30,19 +31,17 @@ class Events:
     With d > 1 range attributes `x` is (n, d). `payload` maps an event's index to compact JSON text, or to None for no
     payload. With `skip` the events that do not apply are left out and reported; without it one of them refuses the
     command. Subscribers get a `batch` as one change, from the state before it to that after it (Paint-Batch). `counted`
-    has the tiles of each event counted apart, and `texts` are the ids one behind the other, a space behind each, where
-    the reader had them so; the log keeps neither.
+    has the tiles of each event counted apart, which the log does not keep.
     """
 
     op: Bytes
-    ids: list[str]
+    ids: list[str] | SpacedIds
     x: Floats
     y: Floats
     payload: dict[int, bytes | None] = field(default_factory=dict)
     skip: bool = False
     batch: bool = False
     counted: bool = False
-    texts: Bytes | None = None
 
     def __len__(self) -> int:
         return len(self.ids)

@@ -24,13 +24,14 @@ from indexes.core.arrays import Floats, Ints, Rows
 from indexes.core.commands import Fault, Refused
 from indexes.core.known_ids import KnownIds
 from indexes.core.pending import STRIDE, PendingValues, RowPool, UndoValues
+from indexes.core.spaced_ids import SpacedIds
 
 GONE = -1
 
 NO_CODES = CodeChanges()
 """Of a command on a board without indexed fields. Two counters take longer to make than the rest of `Accepted`."""
 
-FEW = 256
+FEW = 4_096
 """Events of a command that is checked at once where it only sets values."""
 
 _SET, _OLD, _UNTOUCHED = np.zeros(FEW, np.uint8), np.full(FEW, -1, np.int64), np.zeros(FEW, np.uint8)
@@ -203,23 +204,22 @@ class Catalogue:
         return accepted
 
     def accept_known(self, owner: int, command: Events) -> Accepted | None:
-        """As `accept`, for what most commands are: a few events without payloads, which set values of objects that are
+        """As `accept`, for what most commands are: some events without payloads, which set values of objects that are
         there and that no command under way makes or deletes. None for any other command; nothing has changed then."""
         n = len(command.ids)
         if not 0 < n <= FEW or self._pending or command.payload or self._filters.fields:
             return None
-        rows = list(map(self.rows.get, command.ids))
-        if None in rows or DELETE in command.op.tobytes():
+        row = None if DELETE in command.op.tobytes() else self._rows_of(command)
+        if row is None:
             return None
-        x = command.x if command.x.flags.carray else _writable(command.x)
-        row, y = np.array(rows, np.int32), command.y * self.sign
+        x, y = command.x if command.x.flags.carray else _writable(command.x), command.y * self.sign
         changes = Changes(_SET[:n], row, x, y, _OLD[:n], _UNTOUCHED[:n])
         return Accepted(owner, command, changes, [], None, [], self._pool.high, self._created, [])
 
     def _rows_of(self, command: Events) -> Rows | None:
         """The rows of the objects of events; None where one of them is not there."""
-        if command.texts is not None:
-            known = self._known.find(command.texts, command.ids, self.rows)
+        if isinstance(command.ids, SpacedIds):
+            known = self._known.find(command.ids.texts, command.ids, self.rows)
             if known is not None:
                 return known
         found = list(map(self.rows.get, command.ids))

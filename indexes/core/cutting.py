@@ -1,7 +1,7 @@
 """JSON of one shape is cut: elements of a list, or requests of a socket, that differ in their ids and numbers alone,
 where the text between these is the same in all of them.
 
-What is cut out is copied one text behind the other: of ids a list is made in one call, and of numbers a column.
+Ids are copied one behind the other, and numbers are read.
 """
 
 from __future__ import annotations
@@ -10,18 +10,29 @@ from typing import NamedTuple
 
 import numpy as np
 
+from indexes.compiled.decimals import LEAST_POWER, MOST_DIGITS, MOST_POWER, nearest_float
 from indexes.compiled.jit import inlined, kernel
 from indexes.compiled.text import EIGHT, Pieces, put
-from indexes.core.arrays import Bools, Bytes, Ints, Ints32, int64, uint64
+from indexes.core.arrays import Bools, Bytes, Ints, Ints32, UInt64s, int64, uint64
 
 LONGEST_ID, LONGEST_NUMBER = 128, 24
 """Characters of an id and of a number that is cut."""
 
-MOST_DIGITS = 15
-"""Digits of a whole number that is read."""
+MOST_REF = 15
+"""Digits of the number of a request that is read."""
+
+PACKED_SHORT, PACKED_SHORT_TEXT, PACKED_TEXT = 32, 0xA0, 0xD9
+"""In MessagePack, a text of fewer bytes than this has one byte with these bits and its length in front, a longer one
+the other byte and its length."""
 
 NEWLINE, SPACE = 10, 32
 """The bytes behind each request, and behind each id."""
+
+LARGEST = float(1 << 53)
+"""The size up to which numbers are read here: their text has one meaning, whoever reads it."""
+
+LARGEST_BITS = int(np.float64(LARGEST).view(np.uint64))
+"""The bits of that: those of positive floats are in the order of these."""
 
 MINUS, PLUS, POINT, ZERO, NINE, SMALL_E, LARGE_E = 45, 43, 46, 48, 57, 101, 69
 CLOSED = 125
@@ -33,35 +44,44 @@ IN_ID[list(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._:-"
 
 
 class Cut(NamedTuple):
-    """What is cut out of elements: the texts of their ids, a SPACE behind each, and of their numbers, element by
-    element; number i is ``numbers[offset[i] : offset[i + 1]]``."""
+    """What is cut out of elements: the texts of their ids, a SPACE behind each, and `packed` as MessagePack has them in
+    a list; and by column the bits of their numbers. Those that have too many digits, or are very small, are zero there:
+    `unread` has column, element, begin and end of each."""
 
     ids: Bytes
-    numbers: Bytes
-    offset: Ints32
+    packed: Bytes
+    numbers: UInt64s
+    unread: Ints32
 
 
 def room(size: int, pieces: Pieces, variables: int) -> Cut:
     """Room for what is cut out of so many bytes, of elements with these pieces and so many variables, and for EIGHT
-    bytes behind the ids."""
+    bytes behind the ids. What stands in front of a packed id is no longer than a number and what is around it."""
     most = size // (int(pieces.begin[variables]) + variables) + 1
+    numbers = variables - 1
     # A comma may be as short as what stands behind an id.
-    ids, offset = np.empty(size + 1 + EIGHT, np.uint8), np.empty(most * (variables - 1) + 1, np.int32)
-    return Cut(ids, np.empty(size, np.uint8), offset)
+    return Cut(
+        np.empty(size + 1 + EIGHT, np.uint8),
+        np.empty(size + 1, np.uint8),
+        np.empty((numbers, most), np.uint64),
+        np.empty((numbers * most, 4), np.int32),
+    )
 
 
 @kernel
-def cut_elements(text: Bytes, begin: int, end: int, pieces: Pieces, id: int, in_id: Bools, out: Cut) -> tuple[int, int]:
+def cut_elements(
+    text: Bytes, begin: int, end: int, pieces: Pieces, id: int, in_id: Bools, powers: UInt64s, out: Cut
+) -> tuple[int, int, int, int]:
     """Cut the elements between the first variable, which begins at `begin`, and the last one, which ends at `end`.
 
     Variable `id` of each is an id, the others are numbers of JSON. Piece v is the text behind variable v, and the last
-    piece that between two elements. The character at `end` belongs to no variable. Returns how many elements there are
-    and how many bytes their ids take up; (-1, 0) if they are not of this shape. O(bytes).
+    piece that between two elements. The character at `end` belongs to no variable. Returns how many elements there are,
+    how many bytes their ids take up, and packed, and how many numbers are unread; -1 and zeros if they are not of this
+    shape. O(bytes).
     """
     variables = len(pieces.begin) - 1
     n, v, at = int64(0), int64(0), begin
-    id_size, size, number = int64(0), int64(0), int64(0)
-    out.offset[0] = 0
+    id_size, packed_size, unread = int64(0), int64(0), int64(0)
     good, done = True, False
     while good and not done:
         first = at
@@ -72,13 +92,26 @@ def cut_elements(text: Bytes, begin: int, end: int, pieces: Pieces, id: int, in_
                 id_size = put(out.ids, id_size, text, first, at - first)
                 out.ids[uint64(id_size)] = SPACE
                 id_size += 1
+                if at - first < PACKED_SHORT:
+                    out.packed[uint64(packed_size)] = PACKED_SHORT_TEXT | (at - first)
+                    packed_size += 1
+                else:
+                    out.packed[uint64(packed_size)], out.packed[uint64(packed_size + 1)] = PACKED_TEXT, at - first
+                    packed_size += 2
+                packed_size = put(out.packed, packed_size, text, first, at - first)
         else:
-            at = number_end(text, at)
+            column = v - (v > id)
+            at, digits, power, is_read = number_at(text, at)
             good = 0 < at - first <= LONGEST_NUMBER
-            if good:
-                size = put(out.numbers, size, text, first, at - first)
-                number += 1
-                out.offset[uint64(number)] = size
+            if good and is_read:
+                bits = nearest_float(powers, digits, power)
+                good = bits <= LARGEST_BITS
+                out.numbers[uint64(column), uint64(n)] = bits | (uint64(text[uint64(first)] == MINUS) << uint64(63))
+            elif good:
+                out.numbers[uint64(column), uint64(n)] = 0
+                out.unread[uint64(unread), 0], out.unread[uint64(unread), 1] = column, n
+                out.unread[uint64(unread), 2], out.unread[uint64(unread), 3] = first, at
+                unread += 1
         done = at == end and v == variables - 1
         if good and not done:
             piece = pieces.begin[uint64(v)]
@@ -89,7 +122,7 @@ def cut_elements(text: Bytes, begin: int, end: int, pieces: Pieces, id: int, in_
         if v == variables:
             v = 0
             n += 1
-    return (n, id_size) if good else (int64(-1), int64(0))
+    return (n, id_size, packed_size, unread) if good else (int64(-1), int64(0), int64(0), int64(0))
 
 
 @kernel
@@ -105,7 +138,7 @@ def cut_requests(text: Bytes, pieces: Pieces, refs: Ints, spans: Ints) -> int:
         good = same(text, at, pieces.text, int64(0), pieces.begin[1])
         first = at + pieces.begin[1]
         at = digits_end(text, first) if good else first
-        good = good and 0 < at - first <= MOST_DIGITS and (text[uint64(first)] != ZERO or at == first + 1)
+        good = good and 0 < at - first <= MOST_REF and (text[uint64(first)] != ZERO or at == first + 1)
         number = int64(0)
         if good:
             for i in range(first, at):
@@ -147,6 +180,46 @@ def digits_end(text: Bytes, at: int) -> int:
     while ZERO <= text[uint64(at)] <= NINE:
         at += 1
     return at
+
+
+@inlined
+def number_at(text: Bytes, at: int) -> tuple[int, int, int, bool]:
+    """Where the number of JSON ends that begins here, 0 as `number_end` says; its digits as an unsigned number, the
+    power of ten to multiply them by, and whether they say all and the power is one of `decimals.POWERS`."""
+    negative = text[uint64(at)] == MINUS
+    at += negative
+    first = at
+    digits, power = uint64(0), int64(0)
+    while ZERO <= text[uint64(at)] <= NINE:
+        digits = uint64(10) * digits + uint64(text[uint64(at)] - ZERO)
+        at += 1
+    good = at > first and (text[uint64(first)] != ZERO or at == first + 1)
+    whole = text[uint64(at)] != POINT and text[uint64(at)] != SMALL_E and text[uint64(at)] != LARGE_E
+    good = good and not (whole and negative and text[uint64(first)] == ZERO)
+    # A zero before the point is no digit that counts.
+    count = at - first - (text[uint64(first)] == ZERO)
+    if text[uint64(at)] == POINT:
+        first = at + 1
+        at = first
+        while ZERO <= text[uint64(at)] <= NINE:
+            digits = uint64(10) * digits + uint64(text[uint64(at)] - ZERO)
+            at += 1
+        good = good and at > first
+        power = first - at
+        count -= power
+    if text[uint64(at)] == SMALL_E or text[uint64(at)] == LARGE_E:
+        at += 1
+        below = text[uint64(at)] == MINUS
+        at += below or text[uint64(at)] == PLUS
+        first = at
+        exponent = int64(0)
+        while ZERO <= text[uint64(at)] <= NINE:
+            exponent = min(10 * exponent + int64(text[uint64(at)] - ZERO), int64(1 << 20))
+            at += 1
+        good = good and at > first
+        power += -exponent if below else exponent
+    is_read = count <= MOST_DIGITS and LEAST_POWER <= power <= MOST_POWER
+    return at if good else int64(0), digits, power, is_read
 
 
 @inlined

@@ -1,4 +1,4 @@
-"""Events whose ids are given as bytes too do what they do without."""
+"""Events whose ids are given as bytes do what those with a list of ids do."""
 
 from __future__ import annotations
 
@@ -12,16 +12,18 @@ from indexes.boards.commands import DELETE, UPDATE, UPSERT, Events, SetSubscript
 from indexes.boards.config import BoardConfig
 from indexes.boards.engine import BoardEngine
 from indexes.boards.regions import between
+from indexes.compiled.text import EIGHT
 from indexes.core.commands import Refused
+from indexes.core.spaced_ids import SpacedIds
 
 
 def _updates(draw: random.Random, ids: list[str]) -> Events:
     """Updates of objects, some of which may not be there; more than are checked at once."""
     some = draw.choices(ids, k=draw.choice([5, 300]))
-    texts = np.frombuffer("".join(f"{id} " for id in some).encode(), np.uint8).copy()
+    texts = np.frombuffer("".join(f"{id} " for id in some).encode() + bytes(EIGHT), np.uint8)[:-EIGHT]
     values = np.array([draw.random() for _ in some])
     op = np.full(len(some), UPDATE, np.uint8)
-    return Events(op, some, np.full(len(some), np.nan), values, skip=draw.random() < 0.3, texts=texts)
+    return Events(op, SpacedIds(texts, len(some)), np.full(len(some), np.nan), values, skip=draw.random() < 0.3)
 
 
 def _changes(draw: random.Random, ids: list[str]) -> Events:
@@ -49,9 +51,9 @@ def test_known_ids_change_nothing(seed: int) -> None:
         board.apply(SetSubscription("s", between(0.2, 0.8), 2))
     for step in range(60):
         command = _changes(draw, ids) if 0 < step < 3 or draw.random() < 0.3 else _updates(draw, ids)
-        if command.texts is not None and draw.random() < 0.7:
+        if isinstance(command.ids, SpacedIds) and draw.random() < 0.7:
             there = [id for id in ids if boards[0].object(id) is not None]
             command = _updates(draw, there) if there else command
-        assert _outcome(boards[0], command) == _outcome(boards[1], replace(command, texts=None))
+        assert _outcome(boards[0], command) == _outcome(boards[1], replace(command, ids=list(command.ids)))
         assert boards[0].objects(None, 100) == boards[1].objects(None, 100)
     boards[0].check()

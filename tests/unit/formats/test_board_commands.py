@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 import msgpack
@@ -16,7 +16,11 @@ from formats.commands import Damaged
 from indexes.boards.commands import AddSubscriptions, Configure, DeleteSubscriptions, Events, SetSubscription
 from indexes.boards.config import BoardConfig
 from indexes.boards.regions import Regions, between, ranges
+from indexes.compiled.decimals import POWERS
+from indexes.compiled.text import pieces_of
 from indexes.core.commands import Create, Drop
+from indexes.core.cutting import IN_ID, cut_elements, room
+from indexes.core.spaced_ids import SpacedIds
 
 CONFIG = BoardConfig(("distance",), "delay", "desc", (5, 10), "dense", "kd-tree")
 
@@ -108,3 +112,26 @@ def test_rows_written_before_there_were_offsets_are_read() -> None:
 def test_damage_is_reported(name: str, payload: bytes) -> None:
     with pytest.raises(Damaged):
         codec.decode([(name, payload)])
+
+
+@pytest.mark.parametrize("n", [2, 15, 16, 300, rows.PART + 1, 1 << 16])
+@pytest.mark.parametrize("longest", [1, 31, 32, 128])
+def test_ids_as_they_were_cut_out_are_logged_as_a_list_of_them_is(n: int, longest: int) -> None:
+    command = events(n)
+    ids = [f"{i}"[-longest:] for i in range(n - 1)] + ["a" * longest]
+    text = np.frombuffer(b"".join([f"{id},0;".encode() for id in ids]), np.uint8)
+    pieces = pieces_of([",", ";"])
+    out = room(len(text) - 1, pieces, 2)
+    count, size, packed, unread = cut_elements(text, 0, len(text) - 1, pieces, 0, IN_ID, POWERS, out)
+    assert (count, unread) == (n, 0)
+    cut = SpacedIds(out.ids[:size], n, out.packed[:packed])
+    assert list(cut) == ids
+    logged = [list(codec.encode(replace(command, ids=some), n)) for some in (ids, cut, SpacedIds(cut.texts, n))]
+    assert logged[0] == logged[1] == logged[2]
+
+
+@pytest.mark.parametrize("n", [0, 1, 15, 16, (1 << 16) - 1, 1 << 16])
+def test_what_is_packed_before_is_as_msgpack_packs_it(n: int) -> None:
+    fields = {"ids": ["a"] * n, "other": {1: b"2"}}
+    cut = SpacedIds(np.frombuffer(b"a " * n, np.uint8), n, np.frombuffer(b"\xa1a" * n, np.uint8))
+    assert rows.packed({**fields, "ids": rows.listed(cut)}) == msgpack.packb(fields)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -17,13 +17,14 @@ from app.api import uniform
 from app.api.arrow import check_columns, floats, given_but_bad, ids_of, nulls, strings
 from app.api.boards.models import BoardEventsQuery, BoardValidators
 from app.api.bodies import BodyFormat, validated
-from app.api.bulk import Elements, Read
+from app.api.bulk import Elements, Read, Validator
 from app.api.element_errors import ElementError, ElementErrors
 from app.api.payloads import Payloads
 from app.api.problems import invalid, many
 from app.api.values import payload_text
 from app.errors import FieldError
 from indexes.boards.commands import DELETE, UPDATE, UPSERT, Events
+from indexes.core.spaced_ids import SpacedIds
 
 _OPS = {"upsert": UPSERT, "update": UPDATE, "delete": DELETE}
 _OP_REASON = "must be 'upsert', 'update' or 'delete'"
@@ -123,16 +124,16 @@ class EventReader:
         found = uniform.cut(raw, "events")
         if found is None or len(found.ids) > self._validators.most:
             return None
-        try:
-            body: dict[str, Any] = self._validators.events.validate_json(found.first)
-        except ValidationError:
+        body = _alike(self._validators.events, found.first)
+        if body is None:
             return None
+        body = body.copy()
         (event,) = body.pop("events")
         op, n = _OPS[event["op"]], len(found.ids)
         if op == DELETE or event.keys() != _PLAIN or event["values"].keys() != found.numbers.keys():
             return None
         nothing = np.full(n, np.nan)
-        columns.ids, columns.texts = found.ids, found.texts
+        columns.cut = found.ids
         columns.op.append(np.full(n, op, np.uint8))
         columns.x.append(_joined_places([found.numbers.get(name, nothing) for name in self._x_names]))
         columns.y.append(found.numbers.get(self._y_name, nothing))
@@ -171,7 +172,7 @@ class _Columns:
     def __init__(self) -> None:
         self.op: list[npt.NDArray[np.uint8]] = []
         self.ids: list[str] = []
-        self.texts: npt.NDArray[np.uint8] | None = None
+        self.cut: SpacedIds | None = None
         self.x: list[npt.NDArray[np.float64]] = []
         self.y: list[npt.NDArray[np.float64]] = []
         self.payload: dict[int, bytes | None] = {}
@@ -182,10 +183,20 @@ class _Columns:
         op, y = _joined(self.op, np.uint8), _joined(self.y, np.float64)
         x = _joined(self.x, np.float64) if self.x else np.empty(0 if d == 1 else (0, d))
         if not self.errors:
-            return Events(op, self.ids, x, y, self.payload, skip, texts=self.texts), None
+            return Events(op, self.ids if self.cut is None else self.cut, x, y, self.payload, skip), None
         keep = self.errors.valid(len(self.ids))
         payload = {at: self.payload[i] for at, i in enumerate(keep) if i in self.payload}
         return Events(op[keep], [self.ids[i] for i in keep], x[keep], y[keep], payload, skip), keep
+
+
+@lru_cache(maxsize=64)
+def _alike(validator: Validator, first: bytes) -> dict[str, Any] | None:
+    """A body of one event, None for a wrong one. Bodies of one form have the same."""
+    try:
+        body: dict[str, Any] = validator.validate_json(first)
+    except ValidationError:
+        return None
+    return body
 
 
 def _joined(pieces: list[Any], kind: type[Any]) -> Any:
