@@ -24,6 +24,9 @@ LARGEST_HEAD = 1 << 16
 SLICE = 1 << 13
 """Bytes that are parsed at a time: as many requests as fit in them may wait on a connection, a megabyte of memory."""
 
+JOINED = 1 << 16
+"""Bytes up to which what follows the head of a response is copied, so that both are written as one."""
+
 
 class Flow(FlowControl):
     """Flow control that reads nothing while it is `held`, whatever the requests under way ask for. `paused` is whether
@@ -159,9 +162,12 @@ class HttpProtocol(HttpToolsProtocol):
         self._check_coding()
         super().on_headers_complete()
         # There is no path where the connection goes over to another protocol.
-        if self.scope.get("path", "").endswith("/stream"):
+        path = self.scope.get("path", "")
+        if path.endswith("/stream"):
             extensions: dict[str, Any] = {CHUNK: Chunks(self.cycle).writing()}
             self.scope["extensions"] = extensions
+        elif path:
+            self.cycle.transport = Together(self.loop, self.transport)
         if self.pipeline:
             self.flow.held = True
 
@@ -325,6 +331,46 @@ class HttpProtocol(HttpToolsProtocol):
     @staticmethod
     def _too_slow(what: str, seconds: float) -> Problem:
         return Problem("too-slow", f"too little of the {what} of a request came in {seconds:g} s")
+
+
+class Together:
+    """The transport of one cycle, by which the head of its response is written together with what follows at once:
+    apart, each wakes the client.
+    """
+
+    __slots__ = ("_held", "_loop", "_to")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, to: asyncio.Transport) -> None:
+        self._loop = loop
+        self._to = to
+        self._held: bytes | None = None
+        """The head until something follows, at most to the end of the loop's turn."""
+
+    def write(self, data: bytes) -> None:
+        """Write, sooner or later."""
+        if self._held is None:
+            self._held = data
+            self._loop.call_soon(self._flush)
+        elif self._held and len(data) <= JOINED:
+            self._held, data = b"", self._held + data
+            self._to.write(data)
+        else:
+            self._flush()
+            self._to.write(data)
+
+    def _flush(self) -> None:
+        if self._held and not self._to.is_closing():
+            self._held, data = b"", self._held
+            self._to.write(data)
+
+    def close(self) -> None:
+        """Write what is held, and close."""
+        self._flush()
+        self._to.close()
+
+    def is_closing(self) -> bool:
+        """Whether nothing more is written."""
+        return self._to.is_closing()
 
 
 class Chunks:
