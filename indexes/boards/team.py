@@ -210,7 +210,8 @@ class PainterTeam(Painter):
                 raise failure
         reached = max(int(share[2]) for share in shares)
         for painter, share in zip(painters, shares, strict=True):
-            advance(painter.objects.arrays, changes, int(share[0]), reached)
+            if share[0] < reached:
+                advance(painter.objects.arrays, changes, int(share[0]), reached)
         return reached, sum(int(share[1]) for share in shares)
 
     def _gather(self, keep: bool) -> None:
