@@ -84,7 +84,8 @@ def small(name: str, count: int, fields: dict[str, Any]) -> Part:
 def packed(fields: dict[str, Any]) -> bytes:
     """Fields in msgpack, fewer than sixteen, some of which may be it already."""
     if not any(isinstance(value, Packed) for value in fields.values()):
-        return msgpack.packb(fields)
+        whole: bytes = msgpack.packb(fields)
+        return whole
     pieces = [bytes((0x80 | len(fields),))]
     for name, value in fields.items():
         pieces += msgpack.packb(name), value.content if isinstance(value, Packed) else msgpack.packb(value)

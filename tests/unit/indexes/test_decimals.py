@@ -1,0 +1,47 @@
+"""Digits and a power of ten become the float that Python reads."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from indexes.compiled.decimals import LEAST_POWER, MOST_DIGITS, MOST_POWER, POWERS
+from indexes.compiled.text import pieces_of
+from indexes.core.cutting import IN_ID, cut_elements, room
+
+HALFWAY = (1 << 54) + 1
+"""Between two floats, the lower of them even; with 2 more the upper one is."""
+
+
+def _read(texts: list[str]) -> list[float]:
+    """Numbers as they are cut out of elements; each has to be read by the kernel."""
+    raw = np.frombuffer("".join([f"a,{text};" for text in texts]).encode(), np.uint8)
+    pieces = pieces_of([",", ";"])
+    out = room(len(raw) - 1, pieces, 2)
+    n, _, _, unread = cut_elements(raw, 0, len(raw) - 1, pieces, 0, IN_ID, POWERS, out)
+    assert (n, unread) == (len(texts), 0)
+    found: list[float] = out.numbers[0, :n].view(np.float64).tolist()
+    return found
+
+
+@given(
+    digits=st.integers(0, 10**MOST_DIGITS - 1) | st.integers(HALFWAY - 9, HALFWAY + 9),
+    power=st.integers(LEAST_POWER, MOST_POWER),
+    sign=st.sampled_from(["", "-"]),
+)
+@example(digits=HALFWAY * 5, power=-4, sign="")
+@example(digits=HALFWAY * 25, power=-5, sign="-")
+@example(digits=(HALFWAY + 2) * 25, power=-5, sign="")
+@example(digits=(1 << 54) - 1, power=-3, sign="")
+@example(digits=0, power=-1, sign="-")
+def test_numbers_are_read_as_python_reads_them(digits: int, power: int, sign: str) -> None:
+    text = f"{sign}{digits}e{power}"
+    if len(text) <= 24 and abs(float(text)) <= 1 << 53:
+        (found,) = _read([text])
+        assert (found, str(found)) == (float(text), str(float(text)))
+
+
+@given(numbers=st.lists(st.floats(-(2.0**53), 2.0**53).filter(lambda y: abs(y) > 1e-40 or y == 0), min_size=1))
+def test_floats_come_back(numbers: list[float]) -> None:
+    assert list(map(str, _read([repr(y) for y in numbers]))) == list(map(str, numbers))
