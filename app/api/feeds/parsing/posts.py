@@ -61,7 +61,9 @@ class PostReader:
     def read_items(self, items: list[Any]) -> Read[Post]:
         """The posts of bodies that are validated already, one of each, and those that were `cut`; those that are wrong
         are skipped."""
-        if Post in set(map(type, items)):
+        if type(items[0]) is Post and len(items) == 1:
+            return Read(items[0], True, _PLACE, None, ElementErrors())
+        if len(items) > 1 and Post in set(map(type, items)):
             return self._joined(items)
         plain = _plain_posts(items)
         if plain is not None:
