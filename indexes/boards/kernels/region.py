@@ -206,12 +206,14 @@ def _sort(objects: ObjectArrays, scratch: Scratch, n: int) -> None:
         for i in range(size):
             y, hit = scratch.key[uint64(i)], scratch.hit[uint64(start + i)]
             upto = lanes_upto(scratch.key, 0, y)
-            # Of those with the same y some rank behind it, by their number.
+            # Of those with the same y some rank behind it, by their number. One object may be hit twice.
             equal = (upto & lanes_from(scratch.key, 0, y)) ^ (1 << i)
             place = bit_count(upto) - 1
+            c = objects.c[uint64(hit >> 1)]
             while equal:
-                other = scratch.hit[uint64(start + low_bit(equal))] >> 1
-                place -= objects.c[uint64(other)] > objects.c[uint64(hit >> 1)]
+                j = low_bit(equal)
+                other = objects.c[uint64(scratch.hit[uint64(start + j)] >> 1)]
+                place -= other > c or (other == c and j > i)
                 equal &= equal - 1
             scratch.spare[uint64(place)] = hit
         for i in range(size):
