@@ -17,6 +17,7 @@ from app.streaming.bursts import FEWEST, cut_burst, head_of
 from app.streaming.operations import SocketRequest, read_operation
 from indexes.feeds.commands import Post
 from indexes.feeds.config import FeedConfig
+from indexes.feeds.kernels.cut_posts import MOST_COMPARED
 from indexes.feeds.warm import warm
 from tests.support.compiling import compiled
 from tests.support.values import UNCOMPILED
@@ -149,7 +150,7 @@ def test_good_posts_are_all_taken(bodies: list[str]) -> None:
     plain = 0
     for body in bodies:
         words = json.loads(body)["posts"][0]["keywords"] if _names_differ(body) else []
-        if not words or (isinstance(words, dict) and len(words) > 64 and list(words) != sorted(words)):
+        if not words or (isinstance(words, dict) and len(words) > MOST_COMPARED and list(words) != sorted(words)):
             break
         plain += 1
     assert taken == (plain if plain >= FEWEST else 0)
