@@ -13,15 +13,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from app.streaming.requests import FEWEST
 from indexes.compiled.text import Pieces, pieces_of
 from indexes.core.arrays import Bytes, Ints
 from indexes.core.cutting import cut_requests
-
-FEWEST = 9
-"""Requests of a burst: of fewer, each is read by itself."""
-
-MOST = 128
-"""Requests that are looked at together."""
 
 LONGEST_HEAD = 1 << 9
 """Characters of a request before its body."""

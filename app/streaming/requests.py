@@ -16,7 +16,6 @@ from app.errors import Internal, ServiceError, TooMany
 from app.runtime import logs
 from app.runtime.turns import Turns
 from app.security.callers import Caller
-from app.streaming.bursts import FEWEST
 from app.streaming.frames import Content, encode_json, pack, pack_json
 from app.streaming.operations import SocketRequest
 
@@ -24,6 +23,9 @@ log = logs.get("requests")
 
 MOST_UNDER_WAY = 256
 """Requests of one socket that may wait for their answers."""
+
+FEWEST, MOST = 9, 128
+"""Requests that are read together as a burst, at least, and that are looked at for that."""
 
 INLINE = 1 << 18
 """Bytes up to which an answer becomes MessagePack on the event loop."""

@@ -26,7 +26,6 @@ from app.security.scopes import Need
 from app.security.tickets import Ticket, Tickets
 from app.security.tokens import UnknownSigningKey
 from app.streaming.buffer import Bundle, Message
-from app.streaming.bursts import FEWEST, MOST
 from app.streaming.connection import POLICY, WAITS, Connection, Reader, Writing
 from app.streaming.frames import BINARY as BINARY_FRAME
 from app.streaming.frames import TEXT as TEXT_FRAME
@@ -34,7 +33,7 @@ from app.streaming.frames import TEXT_HEADS, Content, head_of, pack, pack_json
 from app.streaming.hub import Hub
 from app.streaming.moves import Carry, Moves
 from app.streaming.operations import LONG, REQUEST, Bad, Operation, SocketRequest, read_operation
-from app.streaming.requests import Answered, Api, Requests
+from app.streaming.requests import FEWEST, MOST, Answered, Api, Requests
 
 MOST_ANSWERS = 256
 MOST_ANSWER_BYTES = 4 << 20

@@ -13,8 +13,9 @@ from pydantic import ValidationError
 
 from app.api.feeds.models import validators
 from app.api.feeds.parsing.posts import PostReader
-from app.streaming.bursts import FEWEST, cut_burst, head_of
+from app.streaming.bursts import cut_burst, head_of
 from app.streaming.operations import SocketRequest, read_operation
+from app.streaming.requests import FEWEST
 from indexes.feeds.commands import Post
 from indexes.feeds.config import FeedConfig
 from indexes.feeds.kernels.cut_posts import MOST_COMPARED

@@ -21,7 +21,8 @@ from app.api.ids import named_all
 from app.api.models import OnErrorQuery
 from app.api.payloads import Payloads
 from app.api.uniform import numbers_of
-from app.streaming.bursts import FEWEST, Burst
+from app.streaming.bursts import Burst
+from app.streaming.requests import FEWEST
 from app.write_path.ticks import now
 from indexes.core.arrays import run_lengths
 from indexes.feeds.commands import Post
