@@ -11,12 +11,10 @@ import re
 from typing import NamedTuple
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from indexes.compiled.decimals import POWERS
 from indexes.compiled.text import Pieces, pieces_of
-from indexes.core.arrays import Bytes, Ints32
 from indexes.core.cutting import IN_ID, LARGEST, cut_elements, room
 from indexes.core.spaced_ids import SpacedIds
 
@@ -169,13 +167,3 @@ def _cut(raw: bytes | bytearray, form: Form) -> Uniform | None:
     names = [name for name in form.names if name != "id"]
     ids = SpacedIds(out.ids[:size], n, out.packed[:packed])
     return Uniform(form.first, ids, dict(zip(names, values, strict=True)))
-
-
-def numbers_of(text: Bytes, offset: Ints32, count: int) -> NDArray[np.float64] | None:
-    """Numbers of JSON, of which number i is ``text[offset[i] : offset[i + 1]]``; None where one is very large."""
-    texts = pa.StringArray.from_buffers(count, pa.py_buffer(offset), pa.py_buffer(text))
-    try:
-        values: NDArray[np.float64] = texts.cast(pa.float64()).to_numpy()
-    except pa.ArrowInvalid:
-        return None
-    return values if bool((np.abs(values) <= LARGEST).all()) else None

@@ -105,7 +105,7 @@ def cut_elements(
             good = 0 < at - first <= LONGEST_NUMBER
             if good and is_read:
                 bits = nearest_float(powers, digits, power)
-                good = bits <= LARGEST_BITS
+                good = int64(bits) <= LARGEST_BITS
                 out.numbers[uint64(column), uint64(n)] = bits | (uint64(text[uint64(first)] == MINUS) << uint64(63))
             elif good:
                 out.numbers[uint64(column), uint64(n)] = 0
@@ -184,29 +184,31 @@ def digits_end(text: Bytes, at: int) -> int:
 
 @inlined
 def number_at(text: Bytes, at: int) -> tuple[int, int, int, bool]:
-    """Where the number of JSON ends that begins here, 0 as `number_end` says; its digits as an unsigned number, the
-    power of ten to multiply them by, and whether they say all and the power is one of `decimals.POWERS`."""
+    """Where the number of JSON ends that begins here, 0 if none does, or if it is -0, which is 0 as
+    a whole number; its digits as an unsigned number, the power of ten to multiply them by, and whether they say all and
+    the power is one of `decimals.POWERS`."""
     negative = text[uint64(at)] == MINUS
     at += negative
     first = at
     digits, power = uint64(0), int64(0)
+    # Zeros in front do not count. More digits than count may make any number of 64 bits.
+    count = int64(0)
     while ZERO <= text[uint64(at)] <= NINE:
         digits = uint64(10) * digits + uint64(text[uint64(at)] - ZERO)
+        count += count > 0 or digits != 0
         at += 1
     good = at > first and (text[uint64(first)] != ZERO or at == first + 1)
     whole = text[uint64(at)] != POINT and text[uint64(at)] != SMALL_E and text[uint64(at)] != LARGE_E
     good = good and not (whole and negative and text[uint64(first)] == ZERO)
-    # A zero before the point is no digit that counts.
-    count = at - first - (text[uint64(first)] == ZERO)
     if text[uint64(at)] == POINT:
         first = at + 1
         at = first
         while ZERO <= text[uint64(at)] <= NINE:
             digits = uint64(10) * digits + uint64(text[uint64(at)] - ZERO)
+            count += count > 0 or digits != 0
             at += 1
         good = good and at > first
         power = first - at
-        count -= power
     if text[uint64(at)] == SMALL_E or text[uint64(at)] == LARGE_E:
         at += 1
         below = text[uint64(at)] == MINUS
@@ -220,26 +222,3 @@ def number_at(text: Bytes, at: int) -> tuple[int, int, int, bool]:
         power += -exponent if below else exponent
     is_read = count <= MOST_DIGITS and LEAST_POWER <= power <= MOST_POWER
     return at if good else int64(0), digits, power, is_read
-
-
-@inlined
-def number_end(text: Bytes, at: int) -> int:
-    """Where the number of JSON ends that begins here; 0 if none does, or if it is -0, which is 0 as a whole number."""
-    negative = text[uint64(at)] == MINUS
-    at += negative
-    first = at
-    at = digits_end(text, at)
-    good = at > first and (text[uint64(first)] != ZERO or at == first + 1)
-    whole = text[uint64(at)] != POINT and text[uint64(at)] != SMALL_E and text[uint64(at)] != LARGE_E
-    good = good and not (whole and negative and text[uint64(first)] == ZERO)
-    if text[uint64(at)] == POINT:
-        first = at + 1
-        at = digits_end(text, first)
-        good = good and at > first
-    if text[uint64(at)] == SMALL_E or text[uint64(at)] == LARGE_E:
-        at += 1
-        at += text[uint64(at)] == MINUS or text[uint64(at)] == PLUS
-        first = at
-        at = digits_end(text, first)
-        good = good and at > first
-    return at if good else int64(0)

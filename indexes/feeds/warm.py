@@ -12,7 +12,7 @@ from indexes.core.steps import run_all
 from indexes.feeds.config import FeedConfig, Keywords, Spaced
 from indexes.feeds.feed import FeedIndex, Remembered
 from indexes.feeds.kernels.cells import build_cells
-from indexes.feeds.kernels.cut_posts import LETTERS, NAMES, cut_posts, room
+from indexes.feeds.kernels.cut_posts import NAMES, TABLES, cut_posts, room
 from indexes.feeds.report import Report
 from indexes.feeds.tokens import bag_of
 
@@ -57,7 +57,7 @@ def _cut() -> None:
     request = b'1,{"posts":[{"location":[1,2],"keywords":["a"]}]}}\n'
     text, spans = np.frombuffer(request + bytes(EIGHT), np.uint8), np.empty(2, np.int64)
     cut_requests(text, pieces_of(["", ","]), np.empty(1, np.int64), spans)
-    cut_posts(text, spans, NAMES, LETTERS, room(len(request), 1))
+    cut_posts(text, spans, NAMES, TABLES, room(len(request), 1))
 
 
 GROUPS: dict[str, Callable[[], None]] = {"main": warm}

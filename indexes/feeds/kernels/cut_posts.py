@@ -6,10 +6,22 @@ from typing import NamedTuple
 
 import numpy as np
 
-from indexes.compiled.jit import inlined, kernel
+from indexes.compiled.decimals import POWERS, nearest_float
+from indexes.compiled.jit import inlined, internal, kernel
 from indexes.compiled.text import EIGHT, Pieces, pieces_of, put
-from indexes.core.arrays import Bools, Bytes, Ints, Ints32, int64, uint64
-from indexes.core.cutting import IN_ID, LONGEST_ID, LONGEST_NUMBER, POINT, SPACE, id_end, number_end, same
+from indexes.core.arrays import Bools, Bytes, Ints, UInt64s, int64, uint64
+from indexes.core.cutting import (
+    IN_ID,
+    LARGEST_BITS,
+    LONGEST_ID,
+    LONGEST_NUMBER,
+    MINUS,
+    POINT,
+    SPACE,
+    id_end,
+    number_at,
+    same,
+)
 from indexes.feeds.config import MOST_LETTERS, MOST_WORDS
 from indexes.feeds.kernels.word_order import is_less
 
@@ -29,49 +41,46 @@ OPEN_LIST, CLOSE_LIST, OPEN_OBJECT, CLOSE_OBJECT = 91, 93, 123, 125
 MOST_COMPARED = 32
 """Words out of order of which each is compared with all before it."""
 
-ONE = 49
-"""A digit: the weight of a word without one."""
+NAN = uint64(0x7FF8000000000000)
+"""The bits of NaN."""
 
 
-class Letters(NamedTuple):
-    """The bytes that ids and words may have, by byte."""
+class Tables(NamedTuple):
+    """The bytes that ids and words may have, by byte, and the powers that numbers are read by."""
 
-    id: Bools
-    word: Bools
+    in_id: Bools
+    in_word: Bools
+    powers: UInt64s
 
 
-LETTERS = Letters(IN_ID, IN_WORD)
+TABLES = Tables(IN_ID, IN_WORD, POWERS)
 
 
 class CutPosts(NamedTuple):
-    """What posts say. Ids and words have a SPACE behind each; an id that a post leaves out is empty. Number i of the
-    places is ``places[place_end[i] : place_end[i + 1]]``, two for each post; so is the weight of word i."""
+    """What posts say. Ids and words have a SPACE behind each; an id that a post leaves out is empty. Places, two
+    numbers for each post, and the weights of words are bits of floats; a word of a list has the weight NaN."""
 
     ids: Bytes
     words: Bytes
     word_end: Ints  # by post
-    listed: Bools  # by post: whether its words have no weights
-    places: Bytes
-    place_end: Ints32
-    weights: Bytes
-    weight_end: Ints32
-    size: Ints  # used bytes of ids and of words, words, and used bytes of places and of weights
+    places: UInt64s
+    weights: UInt64s
+    size: Ints  # used bytes of ids and of words, words, and those of lists
 
 
-IDS, WORDS, COUNT, PLACES, WEIGHTS = range(5)
+IDS, WORDS, COUNT, LISTED = range(4)
 """The entries of `CutPosts.size`."""
 
 
 def room(size: int, posts: int) -> CutPosts:
     """Room for what is cut out of requests with so many bytes, and for EIGHT bytes behind ids and words."""
-    texts = np.empty((4, size + posts + EIGHT), np.uint8)
-    ends = np.zeros(2 * posts + 1, np.int32), np.zeros(size // 2 + 2, np.int32)
-    by_post = np.empty(posts, np.int64), np.zeros(posts, np.bool_)
-    return CutPosts(texts[0], texts[1], *by_post, texts[2], ends[0], texts[3], ends[1], np.zeros(5, np.int64))
+    texts = np.empty((2, size + posts + EIGHT), np.uint8)
+    places, weights = np.empty(2 * posts, np.uint64), np.empty(size // 2 + 2, np.uint64)
+    return CutPosts(texts[0], texts[1], np.empty(posts, np.int64), places, weights, np.zeros(4, np.int64))
 
 
 @kernel
-def cut_posts(text: Bytes, spans: Ints, names: Pieces, letters: Letters, out: CutPosts) -> int:
+def cut_posts(text: Bytes, spans: Ints, names: Pieces, tables: Tables, out: CutPosts) -> int:
     """Cut posts out of the bodies that begin and end at these places, two by two: each is an object with a list `posts`
     that has one element, with a `location`, `keywords` and perhaps an `id`, in any order.
 
@@ -81,18 +90,18 @@ def cut_posts(text: Bytes, spans: Ints, names: Pieces, letters: Letters, out: Cu
     """
     n, good, size = 0, True, out.size
     while good and n < len(out.word_end):
-        ids, words, count, places, weights = size[IDS], size[WORDS], size[COUNT], size[PLACES], size[WEIGHTS]
+        ids, words, count, listed = size[IDS], size[WORDS], size[COUNT], size[LISTED]
         begin, end = spans[uint64(2 * n)], spans[uint64(2 * n + 1)]
         at = _past(text, begin, OPEN_OBJECT)
         at = _named(text, at, names, POSTS)
         at = _past(text, at, OPEN_LIST)
-        at = _post(text, at, n, names, letters, out)
+        at = _post(text, at, n, names, tables, out)
         at = _past(text, at, CLOSE_LIST)
         at = _past(text, at, CLOSE_OBJECT)
         good = at == end
         n += good
     if not good:
-        size[IDS], size[WORDS], size[COUNT], size[PLACES], size[WEIGHTS] = ids, words, count, places, weights
+        size[IDS], size[WORDS], size[COUNT], size[LISTED] = ids, words, count, listed
     return n
 
 
@@ -123,7 +132,7 @@ def _named(text: Bytes, at: int, names: Pieces, name: int) -> int:
 
 
 @inlined
-def _post(text: Bytes, at: int, n: int, names: Pieces, letters: Letters, out: CutPosts) -> int:
+def _post(text: Bytes, at: int, n: int, names: Pieces, tables: Tables, out: CutPosts) -> int:
     """Cut a post; returns the place behind it, below 0 where something may be wrong."""
     at = _past(text, at, OPEN_OBJECT)
     has_id = has_place = has_words = False
@@ -134,13 +143,13 @@ def _post(text: Bytes, at: int, n: int, names: Pieces, letters: Letters, out: Cu
         letter = text[uint64(at + 1)]
         if letter == 105 and not has_id:
             has_id = True
-            at = _id(text, _named(text, at, names, ID), letters.id, out)
+            at = _id(text, _named(text, at, names, ID), tables.in_id, out)
         elif letter == 108 and not has_place:
             has_place = True
-            at = _place(text, _named(text, at, names, LOCATION), n, out)
+            at = _place(text, _named(text, at, names, LOCATION), n, tables.powers, out)
         elif letter == 107 and not has_words:
             has_words = True
-            at = _keywords(text, _named(text, at, names, KEYWORDS), n, letters.word, out)
+            at = _keywords(text, _named(text, at, names, KEYWORDS), n, tables, out)
         else:
             at = int64(-1)
         more = at >= 0 and text[uint64(at)] == COMMA
@@ -168,35 +177,30 @@ def _id(text: Bytes, at: int, in_id: Bools, out: CutPosts) -> int:
 
 
 @inlined
-def _place(text: Bytes, at: int, n: int, out: CutPosts) -> int:
+def _place(text: Bytes, at: int, n: int, powers: UInt64s, out: CutPosts) -> int:
     """Cut two numbers."""
     at = _past(text, at, OPEN_LIST)
     for i in range(2):
         if at >= 0:
-            first = at
-            at = number_end(text, first)
-            if not 0 < at - first <= LONGEST_NUMBER:
-                return int64(-1)
-            size = put(out.places, out.size[PLACES], text, first, at - first)
-            out.size[PLACES] = size
-            out.place_end[uint64(2 * n + i + 1)] = size
-            at = _past(text, _space_end(text, at), CLOSE_LIST if i else COMMA)
+            at, bits = _number(text, at, powers)
+            out.places[uint64(2 * n + i)] = bits
+            at = _past(text, at, CLOSE_LIST if i else COMMA)
     return at
 
 
 @inlined
-def _keywords(text: Bytes, at: int, n: int, in_word: Bools, out: CutPosts) -> int:
+def _keywords(text: Bytes, at: int, n: int, tables: Tables, out: CutPosts) -> int:
     """Cut words, with weights or without."""
     listed = at >= 0 and text[uint64(at)] == OPEN_LIST
     at = _past(text, at, OPEN_LIST if listed else OPEN_OBJECT)
-    count, size, weights = out.size[COUNT], out.size[WORDS], out.size[WEIGHTS]
+    count, size = out.size[COUNT], out.size[WORDS]
     first, first_word, before = count, size, size
     ordered = True
     more = at >= 0
     while more:
         begin = size
         end = at + 1
-        while in_word[uint64(text[uint64(end)])]:
+        while tables.in_word[uint64(text[uint64(end)])]:
             end += 1
         if text[uint64(at)] != QUOTE or text[uint64(end)] != QUOTE or not 0 < end - at - 1 <= MOST_LETTERS:
             return int64(-1)
@@ -207,28 +211,21 @@ def _keywords(text: Bytes, at: int, n: int, in_word: Bools, out: CutPosts) -> in
             ordered = ordered and is_less(out.words, before, begin)
         before = begin
         at = _space_end(text, end + 1)
-        if listed:
-            out.weights[uint64(weights)] = ONE
-            weights += 1
-        else:
-            at = _past(text, at, COLON)
-            if at < 0:
+        bits = NAN
+        if not listed:
+            at, bits = _number(text, _past(text, at, COLON), tables.powers)
+            if at < 0 or int64(bits) <= 0:
                 return int64(-1)
-            begin = at
-            at = number_end(text, begin)
-            if not 0 < at - begin <= LONGEST_NUMBER:
-                return int64(-1)
-            weights = put(out.weights, weights, text, begin, at - begin)
-            at = _space_end(text, at)
+        out.weights[uint64(count)] = bits
         count += 1
-        out.weight_end[uint64(count)] = weights
         more = text[uint64(at)] == COMMA
         if more:
             at = _space_end(text, at + 1)
     if count - first > MOST_WORDS or not (listed or ordered or _are_different(out.words, first_word, size)):
         return int64(-1)
-    out.size[COUNT], out.size[WORDS], out.size[WEIGHTS] = count, size, weights
-    out.word_end[uint64(n)], out.listed[uint64(n)] = count, listed
+    out.size[COUNT], out.size[WORDS] = count, size
+    out.size[LISTED] += listed * (count - first)
+    out.word_end[uint64(n)] = count
     return _past(text, at, CLOSE_LIST if listed else CLOSE_OBJECT)
 
 
@@ -262,3 +259,18 @@ def _next_word(texts: Bytes, at: int) -> int:
     while texts[uint64(at)] != SPACE:
         at += 1
     return at + 1
+
+
+@internal
+def _number(text: Bytes, at: int, powers: UInt64s) -> tuple[int, int]:
+    """The place behind a number and the bits of it; below 0 where there is none, or one that is large, very small or
+    has many digits, or `at` is."""
+    if at < 0:
+        return int64(-1), uint64(0)
+    end, digits, power, is_read = number_at(text, at)
+    if not (0 < end - at <= LONGEST_NUMBER and is_read):
+        return int64(-1), uint64(0)
+    bits = nearest_float(powers, digits, power)
+    if int64(bits) > LARGEST_BITS:
+        return int64(-1), uint64(0)
+    return _space_end(text, end), bits | (uint64(text[uint64(at)] == MINUS) << uint64(63))

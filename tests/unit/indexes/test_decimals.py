@@ -45,3 +45,18 @@ def test_numbers_are_read_as_python_reads_them(digits: int, power: int, sign: st
 @given(numbers=st.lists(st.floats(-(2.0**53), 2.0**53).filter(lambda y: abs(y) > 1e-40 or y == 0), min_size=1))
 def test_floats_come_back(numbers: list[float]) -> None:
     assert list(map(str, _read([repr(y) for y in numbers]))) == list(map(str, numbers))
+
+
+def test_zeros_in_front_are_no_digits_that_count() -> None:
+    texts = ["0.00012345678901234567", "-0.00012345678901234567", "0.0", "0.0000000000000000000001"]
+    assert _read(texts) == list(map(float, texts))
+
+
+def test_more_digits_than_fit_are_not_read() -> None:
+    """Also where they would come to zero in 64 bits."""
+    raw = np.frombuffer(b"a,1844674407.3709551616;a,184467440737095516.17e-3;a,0.1;", np.uint8)
+    pieces = pieces_of([",", ";"])
+    out = room(len(raw) - 1, pieces, 2)
+    n, _, _, unread = cut_elements(raw, 0, len(raw) - 1, pieces, 0, IN_ID, POWERS, out)
+    assert (n, unread) == (3, 2)
+    assert out.unread[:unread, :2].tolist() == [[0, 0], [0, 1]]

@@ -20,14 +20,12 @@ from app.api.feeds.parsing.keywords import Words, plain_keywords
 from app.api.ids import named_all
 from app.api.models import OnErrorQuery
 from app.api.payloads import Payloads
-from app.api.uniform import numbers_of
 from app.streaming.bursts import Burst
 from app.streaming.requests import FEWEST
 from app.write_path.ticks import now
-from indexes.core.arrays import run_lengths
 from indexes.feeds.commands import Post
 from indexes.feeds.config import SPACE, FeedConfig, Keywords, Spaced
-from indexes.feeds.kernels.cut_posts import COUNT, IDS, LETTERS, NAMES, WORDS, CutPosts, cut_posts, room
+from indexes.feeds.kernels.cut_posts import COUNT, IDS, LISTED, NAMES, TABLES, WORDS, CutPosts, cut_posts, room
 
 Float64 = npt.NDArray[np.float64]
 
@@ -79,7 +77,7 @@ class PostReader:
         """The posts of as many requests, from the first one on, as surely say nothing wrong; None where they are few.
         O(bytes)."""
         out = room(int(burst.spans[-1] - burst.spans[0]), len(burst.refs))
-        count = cut_posts(burst.text, burst.spans, NAMES, LETTERS, out)
+        count = cut_posts(burst.text, burst.spans, NAMES, TABLES, out)
         return _cut_posts(out, count) if count >= FEWEST else None
 
     def _joined(self, items: list[Any]) -> Read[Post]:
@@ -172,21 +170,15 @@ def _cut_posts(out: CutPosts, count: int) -> Post | None:
     """So many posts that were cut; None where one of them may be wrong after all."""
     size = out.size.tolist()
     texts = out.words[: size[WORDS]].tobytes().decode()
-    places = numbers_of(out.places, out.place_end, 2 * count)
-    weights = numbers_of(out.weights, out.weight_end, size[COUNT])
-    if places is None or weights is None or not (weights > 0).all() or texts.casefold() != texts:
+    if texts.casefold() != texts:
         return None
-    ends, listed = out.word_end[:count], out.listed[:count]
-    words_listed = 0
-    if listed.any():
-        without = np.repeat(listed, run_lengths(ends))
-        weights = np.where(without, np.nan, weights)
-        words_listed = int(np.count_nonzero(without))
-    keywords = Keywords(ends, Spaced(texts, size[COUNT]), weights, sound=True, unweighted=words_listed)
+    words, weights = Spaced(texts, size[COUNT]), out.weights[: size[COUNT]].view(np.float64)
+    keywords = Keywords(out.word_end[:count], words, weights, sound=True, unweighted=size[LISTED])
     ids: list[str | None] = list(out.ids[: size[IDS]].tobytes().decode().split(SPACE)[:-1])
     if "" in ids:
         ids = [id or None for id in ids]
-    return Post(named_all(ids, "p"), keywords, places.reshape(count, 2), now(), skip=True, apart=True)
+    points = out.places[: 2 * count].view(np.float64).reshape(count, 2)
+    return Post(named_all(ids, "p"), keywords, points, now(), skip=True, apart=True)
 
 
 def texts_of(batch: pa.RecordBatch, start: int, wrong: ElementErrors) -> pa.StringArray | None:
