@@ -78,6 +78,8 @@ def painting(size: Size) -> Iterator[Row]:
             by_calls, by_walk = (one.middle for one in raced(ways, 1))
             paper = "Unicast, " + against(ours, {"a call a subscription": by_calls, "by a walk": by_walk})
         shown = f"n = {n:,}, m = {size.m:,}, {events:,} events, in {PAINTERS} threads by the clock"
+        if not dense:
+            shown += ", our tiles counted and not made"
         limit = (DENSE_LIMIT if dense else SPARSE_LIMIT).format(tiles)
         yield times_faster(name, shown, wanted, timed[1].middle, rivals, paper=paper, limit=limit, also=alone)
 
