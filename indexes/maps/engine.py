@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -56,7 +57,7 @@ class MapEngine(MapStore, SubscriptionEngine[QueryState]):
 
     # Commands
 
-    def prepare(self, command: Command, keep: int = 0) -> MapPlan:
+    def prepare(self, command: Command, keep: int = 0) -> Any:
         # As by `prepare_steps`, without the steps: this is what most commands are.
         if isinstance(command, PutObjects):
             self._owner += 1

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import islice
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -75,7 +76,7 @@ class RelayEngine(RelayStore, SubscriptionEngine[SubscriptionState]):
 
     # Commands.
 
-    def prepare(self, command: Command, keep: int = 0) -> RelayPlan:
+    def prepare(self, command: Command, keep: int = 0) -> Any:
         # As by `prepare_steps`, without the steps: this is what most commands are.
         if isinstance(command, EditSubscriptions) and self.config.graph == "G" and self._all_begin(command):
             self._owner += 1

@@ -221,7 +221,7 @@ def wordless(path: Path) -> Writer:
 
 
 def with_bad(events: Events) -> Events:
-    events.ids[-1] = "bad"
+    events.ids = [*list(events.ids)[:-1], "bad"]
     return events
 
 
