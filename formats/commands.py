@@ -6,7 +6,6 @@ all but the last with a "+" behind the name. Columns of numbers are little-endia
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
@@ -66,14 +65,11 @@ def listed(texts: list[str] | SpacedIds) -> list[str] | Packed:
     """A field that is a list of texts. Those that were cut out of a body become it without a list."""
     if isinstance(texts, list):
         return texts
-    return texts.ids if texts.packed is None else Packed(_list_head(len(texts)) + texts.packed.tobytes())
-
-
-def _list_head(size: int) -> bytes:
-    """What msgpack has in front of the elements of a list."""
-    if size < 16:
-        return bytes((0x90 | size,))
-    return struct.pack(">BH", 0xDC, size) if size < 1 << 16 else struct.pack(">BI", 0xDD, size)
+    return (
+        texts.ids
+        if texts.packed is None
+        else Packed(msgpack.Packer().pack_array_header(len(texts)) + texts.packed.tobytes())
+    )
 
 
 def small(name: str, count: int, fields: dict[str, Any]) -> Part:
@@ -82,11 +78,11 @@ def small(name: str, count: int, fields: dict[str, Any]) -> Part:
 
 
 def packed(fields: dict[str, Any]) -> bytes:
-    """Fields in msgpack, fewer than sixteen, some of which may be it already."""
+    """Fields in msgpack, some of which may be it already."""
     if not any(isinstance(value, Packed) for value in fields.values()):
         whole: bytes = msgpack.packb(fields)
         return whole
-    pieces = [bytes((0x80 | len(fields),))]
+    pieces = [msgpack.Packer().pack_map_header(len(fields))]
     for name, value in fields.items():
         pieces += msgpack.packb(name), value.content if isinstance(value, Packed) else msgpack.packb(value)
     return b"".join(pieces)

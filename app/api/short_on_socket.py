@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from pydantic_core import SchemaValidator
+from starlette.responses import Response
 
 from app.api.guard import ENDING
 from app.api.problems import Problem
@@ -18,11 +19,8 @@ from app.security.callers import Caller
 from app.streaming.bursts import Burst
 from app.streaming.frames import encode_json
 from app.streaming.operations import SocketRequest, read_operation
-from app.streaming.requests import Peer
+from app.streaming.requests import Answered, Peer
 from app.write_path.idempotency import hash_request
-
-if TYPE_CHECKING:
-    from app.api.socket_requests import SocketRequests
 
 Target: TypeAlias = tuple[Verb, str, str, str]
 """What the method and the path of a short request say: its verb, the name of the resource, the id in it or "", and the
@@ -33,6 +31,26 @@ OWN = "websocket"
 
 TRACED = ("traceparent", "tracestate")
 """Headers that change nothing but whether a request is traced."""
+
+
+class UsualWay(Protocol):
+    """What carries out requests of sockets that are not, or no more, short."""
+
+    def body_of(self, request: SocketRequest) -> bytes:
+        """The body of a request as JSON. Raises the problems 400 and 413."""
+
+    def answered(self, request: SocketRequest, response: Response) -> Answered:
+        """A response as an answer."""
+
+    def respond(
+        self,
+        request: SocketRequest,
+        caller: Caller,
+        peer: Peer,
+        ordered: bool = True,
+        sampling: Sampling | None = None,
+    ) -> Coroutine[Any, Any, Answered]:
+        """Carry out a request; one that is not `ordered` has no turn."""
 
 
 class _OnSocket:
@@ -56,7 +74,7 @@ class ShortOnSocket(_OnSocket, CheckedOnce):
         "_peer",
         "_raw",
         "_request",
-        "_requests",
+        "_usual",
         "began",
         "caller",
         "id",
@@ -72,10 +90,10 @@ class ShortOnSocket(_OnSocket, CheckedOnce):
     host = authorization = b""
 
     def __init__(
-        self, requests: SocketRequests, request: SocketRequest, caller: Caller, peer: Peer, target: Target, key: str
+        self, usual: UsualWay, request: SocketRequest, caller: Caller, peer: Peer, target: Target, key: str
     ) -> None:
         self.began = perf_counter()
-        self._requests, self._request, self._peer, self._raw = requests, request, peer, b""
+        self._usual, self._request, self._peer, self._raw = usual, request, peer, b""
         self.verb, self.name, self.id, self.query = target
         self.key = key
         self.caller: Caller | None = caller
@@ -104,14 +122,14 @@ class ShortOnSocket(_OnSocket, CheckedOnce):
 
     def refuse(self, problem: Problem) -> None:
         try:
-            self._requests.body_of(self._request)
+            self._usual.body_of(self._request)
         except Problem as error:
             # A number beyond the range of float64: only what is refused has one.
             problem = error
         self.fail(problem)
 
     def fail(self, problem: Problem) -> None:
-        status, body, headers, _ = self._requests.answered(self._request, problem.response())
+        status, body, headers, _ = self._usual.answered(self._request, problem.response())
         self._peer.answer_together(self._request, status, body, headers)
 
     async def take_usual_way(self) -> None:
@@ -120,7 +138,7 @@ class ShortOnSocket(_OnSocket, CheckedOnce):
         await asyncio.sleep(0)
         request, caller, peer = self._request, self.caller, self._peer
         assert caller is not None, "the socket has settled that"
-        work = self._requests.respond(request, caller, peer, ordered=False, sampling=self.sampling)
+        work = self._usual.respond(request, caller, peer, ordered=False, sampling=self.sampling)
         await peer.carry_out(request, work)
 
 
@@ -129,7 +147,7 @@ class BurstOnSocket(_OnSocket):
     answered together, each becomes a request by itself."""
 
     __slots__ = (
-        "_peer", "_requests", "_target", "began", "caller", "count", "name", "query", "requests", "turns", "verb",
+        "_peer", "_target", "_usual", "began", "caller", "count", "name", "query", "requests", "turns", "verb",
     )  # fmt: skip
 
     host = authorization = b""
@@ -137,9 +155,9 @@ class BurstOnSocket(_OnSocket):
     sampling: Sampling | None = None
     trace: RequestTrace | None = None
 
-    def __init__(self, requests: SocketRequests, burst: Burst, caller: Caller, peer: Peer, target: Target) -> None:
+    def __init__(self, usual: UsualWay, burst: Burst, caller: Caller, peer: Peer, target: Target) -> None:
         self.began = perf_counter()
-        self._requests, self._peer, self._target = requests, peer, target
+        self._usual, self._peer, self._target = usual, peer, target
         self.requests, self.count = burst, len(burst.refs)
         self.verb, self.name, _, self.query = target
         self.caller: Caller | None = caller
@@ -180,6 +198,6 @@ class BurstOnSocket(_OnSocket):
             request = read_operation(frame, may_request=True)
             assert isinstance(request, SocketRequest), "it was cut as one"
             assert self.caller is not None, "the socket has settled that"
-            short = ShortOnSocket(self._requests, request, self.caller, self._peer, self._target, "")
+            short = ShortOnSocket(self._usual, request, self.caller, self._peer, self._target, "")
             short.began = self.began
             yield short

@@ -101,14 +101,11 @@ def cut_elements(
                 packed_size = put(out.packed, packed_size, text, first, at - first)
         else:
             column = v - (v > id)
-            at, digits, power, is_read = number_at(text, at)
+            at, bits, is_read = float_at(text, at, powers)
             good = 0 < at - first <= LONGEST_NUMBER
-            if good and is_read:
-                bits = nearest_float(powers, digits, power)
-                good = int64(bits) <= LARGEST_BITS
-                out.numbers[uint64(column), uint64(n)] = bits | (uint64(text[uint64(first)] == MINUS) << uint64(63))
-            elif good:
-                out.numbers[uint64(column), uint64(n)] = 0
+            if good:
+                out.numbers[uint64(column), uint64(n)] = bits
+            if good and not is_read:
                 out.unread[uint64(unread), 0], out.unread[uint64(unread), 1] = column, n
                 out.unread[uint64(unread), 2], out.unread[uint64(unread), 3] = first, at
                 unread += 1
@@ -180,6 +177,19 @@ def digits_end(text: Bytes, at: int) -> int:
     while ZERO <= text[uint64(at)] <= NINE:
         at += 1
     return at
+
+
+@inlined
+def float_at(text: Bytes, at: int, powers: UInt64s) -> tuple[int, int, bool]:
+    """Where the number of JSON ends that begins here, 0 as of `number_at` or if it is larger than LARGEST; its bits as
+    a float, and whether it was read: zero is there for one that was not."""
+    end, digits, power, is_read = number_at(text, at)
+    if not is_read:
+        return end, uint64(0), False
+    bits = nearest_float(powers, digits, power)
+    if int64(bits) > LARGEST_BITS:
+        end = int64(0)
+    return end, bits | (uint64(text[uint64(at)] == MINUS) << uint64(63)), True
 
 
 @inlined

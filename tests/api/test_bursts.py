@@ -112,7 +112,7 @@ def read_one(text: str) -> tuple[int, Post] | None:
         return None
     (element,) = body.pop("posts")
     read = READER.read_items([element])
-    return None if body or read.errors else (request.ref, read.command)  # type: ignore[return-value]
+    return None if body or read.errors or not isinstance(request.ref, int) else (request.ref, read.command)
 
 
 def check(frames: list[str]) -> int:

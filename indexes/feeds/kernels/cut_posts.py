@@ -6,24 +6,22 @@ from typing import NamedTuple
 
 import numpy as np
 
-from indexes.compiled.decimals import POWERS, nearest_float
+from indexes.compiled.decimals import POWERS
 from indexes.compiled.jit import inlined, internal, kernel
 from indexes.compiled.text import EIGHT, Pieces, pieces_of, put
 from indexes.core.arrays import Bools, Bytes, Ints, UInt64s, int64, uint64
 from indexes.core.cutting import (
     IN_ID,
-    LARGEST_BITS,
     LONGEST_ID,
     LONGEST_NUMBER,
-    MINUS,
     POINT,
     SPACE,
+    float_at,
     id_end,
-    number_at,
     same,
 )
 from indexes.feeds.config import MOST_LETTERS, MOST_WORDS
-from indexes.feeds.kernels.word_order import is_less
+from indexes.feeds.kernels.word_order import differ, is_less, next_word
 
 NAMES = pieces_of(['"posts"', '"id"', '"location"', '"keywords"'])
 """The names of what a request says, and of what is said of a post."""
@@ -136,18 +134,17 @@ def _post(text: Bytes, at: int, n: int, names: Pieces, tables: Tables, out: CutP
     """Cut a post; returns the place behind it, below 0 where something may be wrong."""
     at = _past(text, at, OPEN_OBJECT)
     has_id = has_place = has_words = False
-    ids = out.size[IDS]
     more = at >= 0
     while more:
-        # The second letter tells names apart.
+        # The first letter tells names apart.
         letter = text[uint64(at + 1)]
-        if letter == 105 and not has_id:
+        if letter == names.text[names.begin[ID] + 1] and not has_id:
             has_id = True
             at = _id(text, _named(text, at, names, ID), tables.in_id, out)
-        elif letter == 108 and not has_place:
+        elif letter == names.text[names.begin[LOCATION] + 1] and not has_place:
             has_place = True
             at = _place(text, _named(text, at, names, LOCATION), n, tables.powers, out)
-        elif letter == 107 and not has_words:
+        elif letter == names.text[names.begin[KEYWORDS] + 1] and not has_words:
             has_words = True
             at = _keywords(text, _named(text, at, names, KEYWORDS), n, tables, out)
         else:
@@ -156,8 +153,8 @@ def _post(text: Bytes, at: int, n: int, names: Pieces, tables: Tables, out: CutP
         if more:
             at = _space_end(text, at + 1)
     if not has_id:
-        out.ids[uint64(ids)] = SPACE
-        out.size[IDS] = ids + 1
+        out.ids[uint64(out.size[IDS])] = SPACE
+        out.size[IDS] += 1
     return _past(text, at, CLOSE_OBJECT) if has_place and has_words else int64(-1)
 
 
@@ -236,29 +233,12 @@ def _are_different(texts: Bytes, begin: int, end: int) -> bool:
     while good and at < end:
         other = begin
         while good and other < at:
-            good = _differ(texts, other, at)
-            other = _next_word(texts, other)
-        at = _next_word(texts, at)
+            good = differ(texts, other, at)
+            other = next_word(texts, other)
+        at = next_word(texts, at)
         count += 1
         good = good and count <= MOST_COMPARED
     return good
-
-
-@inlined
-def _differ(texts: Bytes, a: int, b: int) -> bool:
-    """Whether the words that begin at these places are two."""
-    while texts[uint64(a)] == texts[uint64(b)] and texts[uint64(a)] != SPACE:
-        a += 1
-        b += 1
-    return texts[uint64(a)] != texts[uint64(b)]
-
-
-@inlined
-def _next_word(texts: Bytes, at: int) -> int:
-    """Where the next word begins."""
-    while texts[uint64(at)] != SPACE:
-        at += 1
-    return at + 1
 
 
 @internal
@@ -267,10 +247,7 @@ def _number(text: Bytes, at: int, powers: UInt64s) -> tuple[int, int]:
     has many digits, or `at` is."""
     if at < 0:
         return int64(-1), uint64(0)
-    end, digits, power, is_read = number_at(text, at)
-    if not (0 < end - at <= LONGEST_NUMBER and is_read):
+    end, bits, is_read = float_at(text, at, powers)
+    if not (is_read and 0 < end - at <= LONGEST_NUMBER):
         return int64(-1), uint64(0)
-    bits = nearest_float(powers, digits, power)
-    if int64(bits) > LARGEST_BITS:
-        return int64(-1), uint64(0)
-    return _space_end(text, end), bits | (uint64(text[uint64(at)] == MINUS) << uint64(63))
+    return _space_end(text, end), bits

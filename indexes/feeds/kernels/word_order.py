@@ -19,9 +19,7 @@ def in_order(texts: Bytes, end: Ints) -> bool:
             if word > first:
                 good = is_less(texts, before, at)
             before = at
-            while texts[uint64(at)] != SPACE:
-                at += 1
-            at += 1
+            at = next_word(texts, at)
             word += 1
         document += 1
     return good
@@ -35,3 +33,20 @@ def is_less(texts: Bytes, a: int, b: int) -> bool:
         b += 1
     ends_first, ends_last = texts[uint64(a)] == SPACE, texts[uint64(b)] == SPACE
     return not ends_last and (ends_first or texts[uint64(a)] < texts[uint64(b)])
+
+
+@inlined
+def differ(texts: Bytes, a: int, b: int) -> bool:
+    """Whether the words that begin at these places are two."""
+    while texts[uint64(a)] == texts[uint64(b)] and texts[uint64(a)] != SPACE:
+        a += 1
+        b += 1
+    return texts[uint64(a)] != texts[uint64(b)]
+
+
+@inlined
+def next_word(texts: Bytes, at: int) -> int:
+    """Where the next word begins."""
+    while texts[uint64(at)] != SPACE:
+        at += 1
+    return at + 1

@@ -60,28 +60,13 @@ class PostReader:
     def read_items(self, items: list[Any]) -> Read[Post]:
         """The posts of bodies that are validated already, one of each, and those that were `cut`; those that are wrong
         are skipped."""
-        if type(items[0]) is Post and len(items) == 1:
-            return Read(items[0], True, _PLACE, None, ElementErrors())
-        if len(items) > 1 and Post in set(map(type, items)):
-            return self._joined(items)
-        plain = _plain_posts(items)
+        if len(items) == 1 and type(items[0]) is Post:
+            plain: Post | None = items[0]
+        else:
+            with_bursts = len(items) > 1 and Post in set(map(type, items))
+            plain = None if with_bursts else _plain_posts(items)
         if plain is not None:
             return Read(plain, True, _PLACE, None, ElementErrors())
-        columns = _Columns()
-        self._add_items(columns, Words(self._stop_words, columns.errors, needed=False), items)
-        command, indexes = columns.command(True)
-        command.apart = True
-        return Read(command, True, _PLACE, indexes, columns.errors)
-
-    def cut(self, burst: Burst) -> Post | None:
-        """The posts of as many requests, from the first one on, as surely say nothing wrong; None where they are few.
-        O(bytes)."""
-        out = room(int(burst.spans[-1] - burst.spans[0]), len(burst.refs))
-        count = cut_posts(burst.text, burst.spans, NAMES, TABLES, out)
-        return _cut_posts(out, count) if count >= FEWEST else None
-
-    def _joined(self, items: list[Any]) -> Read[Post]:
-        """The posts of some elements and commands, in order."""
         columns = _Columns()
         words = Words(self._stop_words, columns.errors, needed=False)
         for is_command, some in groupby(items, lambda item: isinstance(item, Post)):
@@ -93,6 +78,13 @@ class PostReader:
         command, indexes = columns.command(True)
         command.apart = True
         return Read(command, True, _PLACE, indexes, columns.errors)
+
+    def cut(self, burst: Burst) -> Post | None:
+        """The posts of as many requests, from the first one on, as surely say nothing wrong; None where they are few.
+        O(bytes)."""
+        out = room(int(burst.spans[-1] - burst.spans[0]), len(burst.refs))
+        count = cut_posts(burst.text, burst.spans, NAMES, TABLES, out)
+        return _cut_posts(out, count) if count >= FEWEST else None
 
     def _add_items(self, columns: _Columns, words: Words, items: list[Any]) -> None:
         """Append validated elements; None is one that is known to be invalid."""
@@ -172,7 +164,8 @@ def _cut_posts(out: CutPosts, count: int) -> Post | None:
     texts = out.words[: size[WORDS]].tobytes().decode()
     if texts.casefold() != texts:
         return None
-    words, weights = Spaced(texts, size[COUNT]), out.weights[: size[COUNT]].view(np.float64)
+    # The window keeps the weights: what they were cut into has room for many more.
+    words, weights = Spaced(texts, size[COUNT]), out.weights[: size[COUNT]].view(np.float64).copy()
     keywords = Keywords(out.word_end[:count], words, weights, sound=True, unweighted=size[LISTED])
     ids: list[str | None] = list(out.ids[: size[IDS]].tobytes().decode().split(SPACE)[:-1])
     if "" in ids:
