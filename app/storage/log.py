@@ -284,14 +284,22 @@ class Log:
                 connection.exec_driver_sql("pragma wal_checkpoint(truncate)")
 
     def check(self, progress: Callable[[int, int], None] = lambda done, total: None) -> Checked:
-        """Compare all rows with their checksums, also those that no replay would begin from. May run in any thread, but
-        not while rows are pruned. Raises `LogUnavailable` when it cannot be read.
+        """Compare all rows with their checksums, also those that no replay would begin from. May run in any thread, and
+        while rows are pruned, also by another service. Raises `LogUnavailable` when it cannot be read.
         """
-        first, last = self.first_lsn, self.last_lsn
-        chain = Chain(self._checksum_before(first))
+        while True:
+            pruned = self._recall_pruned_through()
+            found = self._check_behind(pruned, progress)
+            if not found.faults or self._recall_pruned_through() == pruned:
+                return found
+
+    def _check_behind(self, pruned: int, progress: Callable[[int, int], None]) -> Checked:
+        """Compare the rows behind the last one that was pruned with their checksums."""
+        last = self.last_lsn
+        chain = Chain(self._checksum_of(pruned, pruned))
         faults: list[tuple[int, str]] = []
-        expected = first
-        for row, stored in self._rows(self.pruned_through, last):
+        expected = pruned + 1
+        for row, stored in self._rows(pruned, last):
             if row.lsn != expected:
                 faults.append((expected, f"it is missing: row {row.lsn} follows row {expected - 1}"))
             expected = row.lsn + 1
@@ -299,10 +307,10 @@ class Log:
             if fault is not None:
                 faults.append((row.lsn, fault))
             if row.lsn % PIECE_ROWS == 0:
-                progress(row.lsn - first, last - first + 1)
+                progress(row.lsn - pruned - 1, last - pruned)
         if expected <= last:
             faults.append((expected, f"it is missing: the log ends at row {expected - 1}"))
-        return Checked(last - first + 1, chain.unchecked, faults)
+        return Checked(max(0, last - pruned), chain.unchecked, faults)
 
     def note(self, about: str) -> None:
         """Write a row that changes no resource: it marks a change of other contents of snapshots.
@@ -380,7 +388,7 @@ class Log:
         """
         if not self.pruned_through <= lsn <= self.last_lsn:
             return None
-        return self._checksum_before(lsn + 1)
+        return self._checksum_of(lsn, self.pruned_through)
 
     def answers_between(self, first: int, last: int) -> list[StoredAnswer]:
         """The stored responses of rows from one to another, in order of row. Raises `LogUnavailable`."""
@@ -424,7 +432,7 @@ class Log:
         last = self.last_lsn
         if after_lsn > last:
             raise LogUnavailable(f"the log ends at row {last}, although row {after_lsn} has been written")
-        chain = Chain(self._checksum_before(after_lsn + 1))
+        chain = Chain(self._checksum_of(after_lsn, self.pruned_through))
         for row, stored in self._rows(after_lsn, last):
             after_lsn += 1
             if row.lsn != after_lsn:
@@ -622,13 +630,13 @@ class Log:
                 return
             after_lsn = until
 
-    def _checksum_before(self, lsn: int) -> bytes:
-        """The checksum of the row before this one."""
+    def _checksum_of(self, lsn: int, pruned: int) -> bytes:
+        """The checksum of a row, also of the last one that was pruned."""
         with self.database.reading("the log cannot be read") as connection:
-            if lsn - 1 == self.pruned_through:
+            if lsn == pruned:
                 kept = sa.select(meta_table.c.value).where(meta_table.c.key == PRUNED_CHECKSUM)
                 return _bytes(connection.execute(kept).scalar_one_or_none())
-            stored = sa.select(log_table.c.checksum).where(log_table.c.lsn == lsn - 1)
+            stored = sa.select(log_table.c.checksum).where(log_table.c.lsn == lsn)
             return connection.execute(stored).scalar_one_or_none() or START
 
     def _stored_checksum(self, cursor: Any, lsn: int) -> bytes:
@@ -641,7 +649,14 @@ class Log:
         return max(self._last.scalar(cursor) or 0, self._stored_pruned_through(cursor))
 
     def _stored_pruned_through(self, cursor: Any) -> int:
-        found = self.ownership.meta.get(cursor, "pruned_through") or "0"
+        return self._number_of(self.ownership.meta.get(cursor, "pruned_through"))
+
+    def _recall_pruned_through(self) -> int:
+        """The last row that was pruned, whoever did; `pruned_through` may be older. Raises `LogUnavailable`."""
+        return self._number_of(self.ownership.recall("pruned_through"))
+
+    def _number_of(self, pruned_through: str | None) -> int:
+        found = pruned_through or "0"
         if not (found.isascii() and found.isdigit()):
             raise LogUnavailable(f"the database {self.database.name} is damaged: pruned_through is {found[:20]!r}")
         return int(found)

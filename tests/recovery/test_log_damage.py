@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import shutil
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -17,7 +17,7 @@ from app.storage import Stores, open_stores
 from app.storage.chain import START, checksum
 from app.storage.log import Log
 from app.storage.log_end import FILE, LogEnd
-from app.storage.rows import LogEntry
+from app.storage.rows import LogEntry, LogRow
 from tests.support.databases import FreshDatabase
 from tests.support.service_fixtures import Start
 
@@ -98,6 +98,34 @@ def test_a_row_that_is_missing_is_found_by_a_check(stores: Stores, database: Fre
     database.run("delete from log where lsn = 4")
     again = open_stores(tmp_path / "data", database.url)
     assert [lsn for lsn, _ in again.log.check().faults] == [4, 5]
+    again.close()
+
+
+def test_a_check_takes_no_row_for_missing_that_another_service_has_pruned(
+    stores: Stores, database: FreshDatabase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At a replica of a shared log its leader prunes: before the check, and while it goes on."""
+    again = open_stores(tmp_path / "data", database.url)
+    pruned = iter([3, 5])
+
+    def prune_elsewhere() -> None:
+        known = again.log.pruned_through
+        again.log.prune(next(pruned, 0))
+        again.log.pruned_through = known
+
+    rows = Log._rows
+
+    def read(log: Log, after: int, last: int) -> Iterator[tuple[LogRow, bytes | None]]:
+        prune_elsewhere()
+        return rows(log, after, last)
+
+    monkeypatch.setattr(Log, "_rows", read)
+    prune_elsewhere()
+    assert again.log.check() == (4, 0, [])
+    again.close()
+    flip(database, 7)
+    again = open_stores(tmp_path / "data", database.url)
+    assert again.log.check() == (4, 0, [(7, "its checksum differs")])
     again.close()
 
 

@@ -144,24 +144,14 @@ def _log(database: Database, meta: dict[str, str], data: Path, epoch: str) -> It
         yield Finding("clock", "ok", "not behind the log")
 
 
-def _checked(database: Database, attempts: int = 3) -> tuple[Checked, int]:
-    """The check of the whole log, again where a service has pruned meanwhile. Returns its last row with it."""
+def _checked(database: Database) -> tuple[Checked, int]:
+    """The check of the whole log. Returns its last row with it."""
     log = Log(database)
-    while True:
-        log.pruned_through = _pruned_through(database)
-        with database.reading("the log cannot be read") as connection:
-            last = connection.execute(sa.select(sa.func.max(log_table.c.lsn))).scalar()
-        log.last_lsn = max(last or 0, log.pruned_through)
-        checked = log.check()
-        attempts -= 1
-        if not checked.faults or not attempts or _pruned_through(database) == log.pruned_through:
-            return checked, log.last_lsn
-
-
-def _pruned_through(database: Database) -> int:
+    pruned = int(log.ownership.recall("pruned_through") or 0)
     with database.reading("the log cannot be read") as connection:
-        query = sa.select(meta_table.c.value).where(meta_table.c.key == "pruned_through")
-        return int(connection.execute(query).scalar_one_or_none() or 0)
+        last = connection.execute(sa.select(sa.func.max(log_table.c.lsn))).scalar()
+    log.last_lsn = max(last or 0, pruned)
+    return log.check(), log.last_lsn
 
 
 def _storage(place: Place, data: Path, meta: dict[str, str], epoch: str) -> Iterator[Finding]:
