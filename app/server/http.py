@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
 from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
@@ -51,11 +52,12 @@ class HttpProtocol(HttpToolsProtocol):
     `_gathered` are the bytes since the last end of a head or of a piece of a body, `_came` those of the body since
     somebody last looked. `_rest` was read and is not parsed yet. `_untaken` says that the client has not taken the last
     response yet, so that the next request waits. Nothing has come since `_idle_since`, where that is not None, which
-    `_idle` looks at.
+    `_idle` looks at. `_again` is a head to be read again, before what is behind it, empty where there is none.
     """
 
     # Python keeps few attributes of an object where they are found fastest, and uvicorn has as many.
     __slots__ = (
+        "_again",
         "_came",
         "_gathered",
         "_idle",
@@ -81,6 +83,7 @@ class HttpProtocol(HttpToolsProtocol):
         self._unread = Unread(self.loop, transport, self._limits.unread_seconds)
         self._gathered = self._came = 0
         self._in_head = True
+        self._again = b""
         self._rest = b""
         self._untaken = False
         self._problem: Problem | None = None
@@ -121,7 +124,7 @@ class HttpProtocol(HttpToolsProtocol):
             return
         # As in `_take`, without the call: most requests come whole.
         self._gathered += len(data)
-        super().data_received(data)
+        self._parse(data)
         if self._gathered or not self._in_head:
             self._expect_more()
 
@@ -135,9 +138,34 @@ class HttpProtocol(HttpToolsProtocol):
 
     def _take(self, data: bytes) -> None:
         self._gathered += len(data)
-        super().data_received(data)
+        self._parse(data)
         if self._gathered or not self._in_head:
             self._expect_more()
+
+    def _parse(self, data: bytes) -> None:
+        """Parse as uvicorn does, but for requests that ask for another protocol than WebSocket, as some clients do by
+        the first one on a connection: they are read again as if they did not. The parser passes over their bodies, and
+        what came of these later would be read as further requests.
+        """
+        self._unset_keepalive_if_required()
+        while data:
+            try:
+                self.parser.feed_data(data)
+            except HttpParserError:
+                message = "Invalid HTTP request received."
+                self.logger.warning(message)
+                self.send_400_response(message)
+            except HttpParserUpgrade as upgrade:
+                if self._again:
+                    data, self._again = self._again + data[upgrade.args[0] :], b""
+                    # The one before may be at its end.
+                    self.parser = _parser(self)
+                    continue
+                if self._should_upgrade():
+                    self.handle_websocket_upgrade()
+                else:
+                    self._unsupported_upgrade_warning()
+            return
 
     def _expect_more(self) -> None:
         """A head or body has begun, and its end has not been parsed."""
@@ -160,6 +188,10 @@ class HttpProtocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         self._head_came()
         self._check_coding()
+        if self.parser.should_upgrade() and not self._should_upgrade():
+            self._again = self._plain_head()
+            if self._again:
+                return
         super().on_headers_complete()
         # There is no path where the connection goes over to another protocol.
         path = self.scope.get("path", "")
@@ -170,6 +202,14 @@ class HttpProtocol(HttpToolsProtocol):
             self.cycle.transport = Together(self.loop, self.transport)
         if self.pipeline:
             self.flow.held = True
+
+    def _plain_head(self) -> bytes:
+        """The head of this request without the protocols that it asks for; empty where it asks for none."""
+        kept = [(name, value) for name, value in self.headers if name != b"upgrade"]
+        if len(kept) == len(self.headers):
+            return b""
+        method, version = self.parser.get_method(), self.parser.get_http_version().encode()
+        return b"%b %b HTTP/%b\r\n%b\r\n" % (method, self.url, version, b"".join(b"%b: %b\r\n" % each for each in kept))
 
     def _body_came(self, body: bytes) -> None:
         self._gathered = 0
@@ -185,6 +225,8 @@ class HttpProtocol(HttpToolsProtocol):
             self._wait_no_more()
 
     def on_message_complete(self) -> None:
+        if self._again:
+            return
         self._message_came()
         super().on_message_complete()
 
@@ -331,6 +373,13 @@ class HttpProtocol(HttpToolsProtocol):
     @staticmethod
     def _too_slow(what: str, seconds: float) -> Problem:
         return Problem("too-slow", f"too little of the {what} of a request came in {seconds:g} s")
+
+
+def _parser(protocol: HttpProtocol) -> HttpRequestParser:
+    """A parser as uvicorn makes one: what comes behind the last request of a connection is passed over."""
+    parser = HttpRequestParser(protocol)
+    parser.set_dangerous_leniencies(lenient_data_after_close=True)
+    return parser
 
 
 class Together:

@@ -121,6 +121,8 @@ class ServiceProtocol(HttpProtocol):
             super().on_body(body)
 
     def on_message_complete(self) -> None:
+        if self._again:
+            return
         self._between = True
         cycle: RequestResponseCycle | Short = self.cycle
         if isinstance(cycle, Short) and not cycle.response_complete:

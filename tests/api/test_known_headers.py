@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from app.api.together.kind import Verb
@@ -181,14 +180,14 @@ def test_headers_that_are_known_change_nothing(pieces: list[bytes], rush: bool) 
 def parsed(pieces: Sequence[bytes]) -> list[bytes]:
     """The pieces that the parser has seen."""
     seen: list[bytes] = []
-    parse = HttpToolsProtocol.data_received
+    parse = ServiceProtocol._parse
 
-    def noted(self: HttpToolsProtocol, data: bytes) -> None:
+    def noted(self: ServiceProtocol, data: bytes) -> None:
         seen.append(data)
         parse(self, data)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(HttpToolsProtocol, "data_received", noted)
+        patch.setattr(ServiceProtocol, "_parse", noted)
         asyncio.run(served(pieces))
     return seen
 

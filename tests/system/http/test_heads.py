@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 
 import pytest
@@ -16,12 +17,15 @@ BODY = b"POST /v1/boards/none/events HTTP/1.1\r\n" + HOST + b"Content-Type: appl
 CHUNKED = BODY + b"Transfer-Encoding: chunked\r\n\r\n"
 
 
-def send(service: LiveService, data: bytes) -> bytes:
-    """What the service says to bytes, until it closes the connection."""
+def send(service: LiveService, data: bytes, pieces: int = 1) -> bytes:
+    """What the service says to bytes, which come in so many pieces, until it closes the connection."""
+    size = -(-len(data) // pieces)
     with socket.create_connection(("127.0.0.1", int(service.url.rsplit(":", 1)[1])), timeout=PATIENCE) as connection:
         answer = b""
         try:
-            connection.sendall(data)
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            for at in range(0, len(data), size):
+                connection.sendall(data[at : at + size])
             while more := connection.recv(65_536):
                 answer += more
         except ConnectionError:
@@ -117,3 +121,33 @@ def test_repeated_headers_are_refused_on_every_way(
     problem(talk.ask("GET", f"{board}/objects/o"), 404)
     good = send(shared, request + b"Connection: close\r\n\r\n" + body)
     assert good.startswith((b"HTTP/1.1 201 ", b"HTTP/1.1 200 "))
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAoAAAAAIAAAAA\r\n",
+        b"Upgrade: h2c\r\nConnection: Upgrade\r\nConnection: keep-alive\r\n",
+        b"Upgrade: websocket, h2c\r\nConnection: upgrade\r\n",
+        b"Upgrade: websocket\r\nUpgrade: TLS/1.2\r\nConnection: upgrade\r\n",
+    ],
+)
+@pytest.mark.parametrize("pieces", [1, 2, 10_000])
+def test_requests_that_ask_for_another_protocol_are_carried_out(
+    shared: LiveService, talk: Talk, asked: bytes, pieces: int
+) -> None:
+    """Java's client does by the first one on a connection, and so does `curl --http2`."""
+    board = f"/v1/boards/{fresh()}"
+    talk.good("PUT", board, {"range_attributes": ["x"], "rank": {"attribute": "y"}, "ks": [1]})
+    events = [{"op": "upsert", "id": "o", "values": {"x": 1, "y": 2}}]
+    body = json.dumps({"events": events, "messages": "none"}).encode()
+    # As long as its body is not read as one, it is a request.
+    wrong = f"DELETE {board} HTTP/1.1\r\n".encode() + HOST + b"\r\n"
+    head = f"POST {board}/events HTTP/1.1\r\nContent-Type: application/json\r\n".encode() + HOST
+    requests = [head + asked + b"Content-Length: %d\r\n\r\n" % len(text) + text for text in (body, body, wrong)]
+    chunks = b"Transfer-Encoding: chunked\r\n\r\n%x\r\n%b\r\n0\r\n\r\n" % (len(body), body)
+    requests.append(head + asked.replace(b"Connection: ", b"Connection: close, ") + chunks)
+    answers = send(shared, b"".join(requests), pieces)
+    statuses = re.findall(rb"HTTP/1\.1 (\d+) ", answers)
+    assert statuses == [b"200", b"200", b"400", b"200"] and b"/problems/malformed" in answers
+    assert talk.good("GET", f"{board}/objects/o")["seq"] == 3
