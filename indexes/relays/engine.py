@@ -21,7 +21,7 @@ from indexes.core.arrays import Floats
 from indexes.core.commands import Fault, Refused
 from indexes.core.names import Names
 from indexes.core.pending import STRIDE
-from indexes.core.pending_subscriptions import GONE, PendingSubscription, Steps, Undo
+from indexes.core.pending_subscriptions import GONE, PendingSubscription, Steps, Undo, run_steps
 from indexes.core.plan import SamePlan
 from indexes.core.subscription_engine import SubscriptionEngine
 from indexes.relays import outbox
@@ -78,9 +78,9 @@ class RelayEngine(RelayStore, SubscriptionEngine[SubscriptionState]):
 
     def prepare(self, command: Command, keep: int = 0) -> Any:
         # As by `prepare_steps`, without the steps: this is what most commands are.
-        if isinstance(command, EditSubscriptions) and self.config.graph == "G" and self._all_begin(command):
+        if isinstance(command, EditSubscriptions) and self.config.graph == "G":
             self._owner += 1
-            return self._begin_all(command)
+            return self._begin_all(command) if self._all_begin(command) else run_steps(self._accept_mixed(command))
         return super().prepare(command, keep)
 
     def prepare_steps(self, command: Command, keep: int = 0) -> Steps[RelayPlan]:

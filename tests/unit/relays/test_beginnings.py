@@ -84,6 +84,25 @@ def test_a_group_is_accepted_as_it_is_one_by_one(commands: list[list[Any]], data
     quick.check()
 
 
+@pytest.mark.parametrize("taken", [False, True])
+def test_whether_all_begin_is_asked_once(taken: bool) -> None:
+    """Also where an element has an id that is taken."""
+    made, box, asked = RelayEngine(RelayConfig(("a", "b"))), [(0.0, 1.0), (0.0, 1.0)], list[bool]()
+    made.apply(edit([(SUBSCRIBE, "s0", box, None)]))
+    all_begin = RelayEngine._all_begin
+
+    def noted(self: RelayEngine, command: EditSubscriptions) -> bool:
+        asked.append(all_begin(self, command))
+        return asked[-1]
+
+    with patch.object(RelayEngine, "_all_begin", noted):
+        rows = [(SUBSCRIBE, f"s{i + 1 - taken}", box, None) for i in range(2)]
+        plan = made.prepare(edit(rows))
+    assert asked == [not taken] and plan.count == 2 - taken
+    _apply(plan, plan)
+    made.check()
+
+
 def test_a_slice_of_edits_in_which_none_ends_is_known_as_such() -> None:
     """What begins is written by one call, although the command has an end elsewhere."""
     made, box, known = RelayEngine(RelayConfig(("a", "b"))), [(0.0, 1.0), (0.0, 1.0)], list[tuple[int, bool]]()
