@@ -33,10 +33,11 @@ from app.streaming import requests
 from app.streaming.frames import Content
 from app.streaming.operations import SocketRequest
 from app.write_path import applying
-from app.write_path.kernel_threads import KernelThreads
+from app.write_path.kernel_threads import KernelThreads, SliceRunner
+from indexes.core.cost import Cost
 from indexes.feeds.plans.posts import PostPlan
 from tests.api.test_socket_requests import BOARD, Asker, socket_of, upsert
-from tests.support.patience import wait_until
+from tests.support.patience import PATIENCE, wait_until
 from tests.support.running import Running
 from tests.support.service_fixtures import Start
 
@@ -148,6 +149,59 @@ def test_a_full_group_is_executed_while_more_is_read(start: Start, monkeypatch: 
             assert [answer["status"] for answer in receive(asker, count)] == [201] * count
     found = list(executed.values())
     assert found == [(MOST - 1, False), (MOST, True), (MOST, True), (MOST, True), (1, True), (1, False)]
+
+
+def test_a_full_group_is_executed_before_the_one_ahead_of_it_is_published(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the event loop does meanwhile: the kernel thread begins it by itself."""
+    running: Running = start()
+    running.client.put("/v1/feeds/f", json={"window": 5_000, "bounds": [-100, -100, 100, 100]})
+    before = [{"keywords": ["b"], "location": [0, 0]}] * 4 * MOST
+    # No group ends an epoch: the next one does not end before so many posts have come again.
+    assert running.client.post("/v1/feeds/f/posts", json={"posts": before}).status_code == 201
+    asked = {"id": "s", "keywords": ["a"], "location": [0, 0], "k": 3, "alpha": 1}
+    running.client.post("/v1/feeds/f/subscriptions", json={"subscriptions": [asked]})
+    # A group is executed by one slice.
+    running.service.catalog.engine("feeds/f").post_cost = Cost(1e-9, fixed=True)
+    monkeypatch.setattr(applying, "OVERLAPPED", -1.0)
+    monkeypatch.setattr(KernelThreads, "free", True)
+    first = len(before) + 2
+    second = first + MOST
+    offered, ahead, seen = threading.Event(), threading.Event(), list[tuple[str, int]]()
+    offer, execute, publish = SliceRunner.offer, PostPlan.execute, PostPlan.publish
+
+    def offering(self: SliceRunner, job: Any) -> None:
+        offer(self, job)
+        if self._offer is not None:
+            offered.set()
+
+    def executing(self: PostPlan, budget: float) -> None:
+        assert self.first_seq != first or offered.wait(PATIENCE)
+        execute(self, budget)
+        seen.append(("executed", self.first_seq))
+        if self.first_seq == second:
+            ahead.set()
+
+    def publishing(self: PostPlan) -> Any:
+        assert self.first_seq != first or ahead.wait(PATIENCE)
+        seen.append(("published", self.first_seq))
+        return publish(self)
+
+    monkeypatch.setattr(SliceRunner, "offer", offering)
+    monkeypatch.setattr(PostPlan, "execute", executing)
+    monkeypatch.setattr(PostPlan, "publish", publishing)
+    with socket_of(running.client) as asker:
+        posts = [{"id": f"p{n}", "keywords": ["a"], "location": [n % 2, 0]} for n in range(2 * MOST)]
+        asker.socket.send_all([asker.frame("POST", "/v1/feeds/f/posts", {"posts": [post]}) for post in posts])
+        answers = receive(asker, len(posts))
+    assert seen == [("executed", first), ("executed", second), ("published", first), ("published", second)]
+    assert [answer["body"]["seq"] for answer in answers] == list(range(first, second + MOST))
+    # Of two as near the newer one is first.
+    reached = [1 if n % 2 == 0 or n < 4 else 0 for n in range(2 * MOST)]
+    assert [answer["body"]["results"][0]["reached"] for answer in answers] == reached
+    found = running.client.get("/v1/feeds/f/subscriptions/s").json()["list"]
+    assert [entry["id"] for entry in found] == [f"p{2 * MOST - 2 * n}" for n in (1, 2, 3)]
 
 
 def test_what_comes_while_others_are_applied_is_one_row_but_for_keys_in_progress(
@@ -941,6 +995,45 @@ def test_a_log_that_fails_refuses_the_whole_group(start: Start, monkeypatch: pyt
         assert running.client.get("/v1/boards/b").json()["seq"] == 0
         asker.socket.send_all([put(asker, f"o{n}", n, n, Idempotency_Key=f"k{n}") for n in range(20)])
         assert [answer["body"]["seq"] for answer in receive(asker, 20)] == list(range(1, 21))
+
+
+@pytest.mark.parametrize("kind", ["posts", "bursts", "usual"])
+def test_what_a_commit_that_failed_leaves_out_is_not_carried_out_behind_what_came_later(
+    start: Start, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """Where the log is there again at once: several groups of a socket were committed together."""
+    running: Running = start()
+    running.client.put("/v1/feeds/f", json={"window": 500, "bounds": [-100, -100, 100, 100]})
+    append, left = Log.append, [1]
+
+    def fail(self: Log, *given: Any) -> int:
+        left[0] -= 1
+        if left[0] >= 0:
+            raise LogUnavailable("no room")
+        return append(self, *given)
+
+    monkeypatch.setattr(Log, "append", fail)
+    with socket_of(running.client) as asker:
+        posts: list[dict[str, Any]] = [
+            {"id": f"p{n}", "keywords": ["a"], "location": [1, 2]} for n in range(3 * MOST + 20)
+        ]
+        if kind != "bursts":
+            # As no request of a burst has.
+            for n, post in enumerate(posts[::2]):
+                post["payload"] = n
+        query = "?on_error=refuse" if kind == "usual" else ""
+        frames = [asker.frame("POST", f"/v1/feeds/f/posts{query}", {"posts": [post]}) for post in posts]
+        asker.socket.send_all(frames)
+        answers = sorted(receive(asker, len(frames)), key=lambda answer: answer["ref"])
+        more = [asker.frame("POST", "/v1/feeds/f/posts", {"posts": [post]}) for post in posts]
+        asker.socket.send_all(more)
+        again = sorted(receive(asker, len(more)), key=lambda answer: answer["ref"])
+    good = [n for n, answer in enumerate(answers) if answer["status"] == 201]
+    assert [answers[n]["body"]["seq"] for n in good] == list(range(1, len(good) + 1))
+    assert {answer["status"] for answer in answers} == {503} | ({201} if good else set())
+    assert all("Retry-After" in answer["headers"] for answer in answers if answer["status"] == 503)
+    # What was refused changed nothing, and the rest is there.
+    assert [answer["status"] for answer in again] == [409 if n in good else 201 for n in range(len(posts))]
 
 
 def send_burst(asker: Asker, count: int) -> None:

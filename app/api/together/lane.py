@@ -10,7 +10,7 @@ from itertools import islice
 from time import perf_counter
 from typing import Any, TypeAlias
 
-from app.api.failures import refusal_of
+from app.api.failures import problem_of, refusal_of
 from app.api.guard import ENDING, host_is_ours
 from app.api.idempotency import KEY
 from app.api.problems import Problem
@@ -324,12 +324,18 @@ class Lane:
             items = [item for _, item, _ in left]
             try:
                 job = await self._apply(group, items, tickets) if items else None
-            except Exception:
-                self._metrics.requests_open.value -= counted
-                counted = 0
-                await self._take_usual_way(left, tickets)
-                return
-            outcomes = await group.kind.outcomes(job, items) if items else []
+            except Exception as error:
+                problem = problem_of(error)
+                if problem is None or group.turn is None or not group.turn.passed:
+                    self._metrics.requests_open.value -= counted
+                    counted = 0
+                    await self._take_usual_way(left, tickets)
+                    return
+                # It was accepted, as what came behind it on its sockets may have been: carried out now it would be
+                # behind that.
+                outcomes: list[Outcome] = [problem] * len(tickets)
+            else:
+                outcomes = await group.kind.outcomes(job, items) if items else []
             rest = zip(outcomes, tickets, strict=True)
             while left:
                 short, _, _ = left[0]
