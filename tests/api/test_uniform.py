@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -130,6 +131,54 @@ def test_bodies_around_one_whose_form_is_remembered_are_read_as_by_the_validator
     _compare(text, pytest.MonkeyPatch())
     at, gone = data.draw(st.integers(0, len(text))), data.draw(st.sampled_from([0, 0, 1, 2, 15, 24]))
     _compare(text[:at] + data.draw(st.sampled_from(PIECES)) + text[at + gone :], pytest.MonkeyPatch())
+
+
+_PLACES = re.compile(r'[\[\]{},:"]')
+_TOKENS = re.compile(r'(?<="id":)(\s*)"[^"]*"|-?[0-9][0-9.eE+-]*|"[a-z_]+"')
+
+
+@given(texts=st.lists(bodies(GOOD_IDS, GOOD_NUMBERS), min_size=1, max_size=4), data=st.data())
+def test_bodies_made_of_parts_of_those_whose_forms_are_remembered_are_read_as_by_the_validator(
+    texts: list[str], data: st.DataObject
+) -> None:
+    """The head of one before the tail of another one, whatever is between them, also nothing or less; with ids,
+    numbers, names and words of others in the places of theirs.
+    """
+    for text in texts:
+        _compare(text, pytest.MonkeyPatch())
+    one, other = data.draw(st.sampled_from(texts)), data.draw(st.sampled_from(texts))
+    if data.draw(st.booleans()):
+        places, those = ([found.start() for found in _PLACES.finditer(text)] for text in (one, other))
+        one = one[: data.draw(st.sampled_from(places))] + other[data.draw(st.sampled_from(those)) :]
+    if data.draw(st.booleans()):
+        tokens = st.sampled_from([found[0] for found in _TOKENS.finditer(other)])
+        new = NUMBERS | IDS.map(json.dumps) | (tokens if _TOKENS.search(other) else NUMBERS)
+        often = data.draw(st.sampled_from([1, 3, 9]))
+
+        def token(found: re.Match[str]) -> str:
+            return data.draw(new) if data.draw(st.integers(0, often)) == 0 else found[0]
+
+        one = _TOKENS.sub(token, one)
+    _compare(one, pytest.MonkeyPatch())
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        # What is remembered begins or ends within what is the same at both ends of another body.
+        (1, 1),
+        (1, 0),
+        (0, 1),
+    ],
+)
+def test_a_remembered_head_and_tail_may_meet(left: int, right: int) -> None:
+    elements = [f'{{"op":"update","id":"a{i}","values":{{"y":{i}}}}}' for i in range(3)]
+    text = f'{{"events":[{",".join(elements)}]}}'
+    _compare(text, pytest.MonkeyPatch())
+    form = uniform._remembered["events"][0]
+    head, tail = form.head.decode(), form.tail.decode()
+    for between in ("", "a", '"', "1", elements[0], f"{elements[0]},{elements[0]}"):
+        _compare(head[: len(head) - left] + between + tail[right:], pytest.MonkeyPatch())
 
 
 @given(text=spoilt())
