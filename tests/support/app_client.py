@@ -131,8 +131,12 @@ class AppClient(httpx.Client):
         )
 
 
+HEARTBEATS = '{"event":"heartbeat"', b"\x82\xa5event\xa9heartbeat"
+"""How heartbeats begin, as text and as MessagePack."""
+
+
 class Socket:
-    """An open WebSocket."""
+    """An open WebSocket. Heartbeats are passed over: they come where a kernel takes long to compile."""
 
     def __init__(self, portal: BlockingPortal, channel: Channel) -> None:
         self._portal = portal
@@ -174,10 +178,13 @@ class Socket:
 
     def _receive(self) -> Message:
         """The next message; raises WebSocketDisconnect where the application closes instead."""
-        message = self._portal.call(self._outgoing.get)
-        if message["type"] != "websocket.send":
-            raise WebSocketDisconnect(message.get("code", 1000), message.get("reason"))
-        return message
+        while True:
+            message = self._portal.call(self._outgoing.get)
+            if message["type"] != "websocket.send":
+                raise WebSocketDisconnect(message.get("code", 1000), message.get("reason"))
+            text, data = HEARTBEATS
+            if not (message.get("text") or "").startswith(text) and not (message.get("bytes") or b"").startswith(data):
+                return message
 
     def receive_json(self) -> Any:
         """The next text message, parsed."""
