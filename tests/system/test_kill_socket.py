@@ -5,15 +5,18 @@ applied twice.
 from __future__ import annotations
 
 import asyncio
+import json
 import signal
 from collections.abc import Callable
 from random import Random
 from typing import Any, NamedTuple
 
 import pytest
+import websockets
 
-from rankcast_client import AsyncRankcast, Retry
+from rankcast_client import AsyncRankcast, Rankcast, Retry
 from tests.support.live import StartService
+from tests.support.patience import PATIENCE
 
 COUNT, WINDOW, KILLS = 3_000, 128, 3
 
@@ -99,4 +102,39 @@ def test_what_a_socket_answered_is_there_once(start_service: StartService, kind:
             assert found == state
 
     asyncio.run(run())
+    assert service.stop() == 0
+
+
+def test_posts_without_keys_are_there_up_to_one_that_was_sent(start_service: StartService) -> None:
+    """They come as bursts: those that were answered are there, as are none behind the first one that is not."""
+    service = start_service()
+    with Rankcast(service.url) as client:
+        client.feed("f").put(window=20_000, bounds=(0, 0, 100, 100))
+
+    async def run() -> list[int]:
+        seqs: list[int] = []
+        url = service.url.replace("http", "ws", 1) + "/v1/stream"
+        async with asyncio.timeout(PATIENCE), websockets.connect(url, max_size=None, proxy=None) as connection:
+            sent = 0
+            while len(seqs) < COUNT // 2:
+                for ref in range(sent, min(COUNT, len(seqs) + WINDOW)):
+                    post = {"id": f"p{ref}", "keywords": ["a"], "location": [ref % 100, 1]}
+                    frame = {"op": "request", "ref": ref, "method": "POST", "path": "/v1/feeds/f/posts"}
+                    await connection.send(json.dumps(frame | {"body": {"posts": [post]}}))
+                    sent = ref + 1
+                for _ in range(min(sent - len(seqs), WINDOW // 2)):
+                    answer = json.loads(await connection.recv())
+                    assert (answer["ref"], answer["status"]) == (len(seqs), 201)
+                    seqs.append(answer["body"]["seq"])
+            service.stop(signal.SIGKILL)
+        return seqs
+
+    seqs = asyncio.run(run())
+    assert seqs == list(range(1, len(seqs) + 1))
+    service = start_service(service.data)
+    with Rankcast(service.url) as client:
+        found = {post.id for post in client.feed("f").posts()}
+        assert len(seqs) <= len(found) <= len(seqs) + WINDOW
+        assert found == {f"p{n}" for n in range(len(found))}
+        assert client.feed("f").info().seq == len(found)
     assert service.stop() == 0
