@@ -325,15 +325,14 @@ class Lane:
             try:
                 job = await self._apply(group, items, tickets) if items else None
             except Exception as error:
-                problem = problem_of(error)
-                if problem is None or group.turn is None or not group.turn.passed:
+                if group.turn is None or not group.turn.passed:
                     self._metrics.requests_open.value -= counted
                     counted = 0
                     await self._take_usual_way(left, tickets)
                     return
                 # It was accepted, as what came behind it on its sockets may have been: carried out now it would be
                 # behind that.
-                outcomes: list[Outcome] = [problem] * len(tickets)
+                outcomes: list[Outcome] = [problem_of(error) or self._unexpected(group)] * len(tickets)
             else:
                 outcomes = await group.kind.outcomes(job, items) if items else []
             rest = zip(outcomes, tickets, strict=True)
@@ -358,9 +357,7 @@ class Lane:
         except asyncio.CancelledError:
             self._fail(left, Problem("not-ready", ENDING))
         except Exception:
-            short, _, _ = group.members[0]
-            self._log.exception("requests failed", route=short.verb.route, name=group.place[1])
-            self._fail(left, Problem("internal", "the request failed; the service's log says why"))
+            self._fail(left, self._unexpected(group))
         finally:
             self._metrics.requests_open.value -= counted
             now = perf_counter()
@@ -429,6 +426,12 @@ class Lane:
                 ticket.abandon()
         while left:
             await left.popleft()[0].take_usual_way()
+
+    def _unexpected(self, group: Group) -> Problem:
+        """Log the exception at hand, which nobody expects of a group, and return what its requests are answered."""
+        short, _, _ = group.members[0]
+        self._log.exception("requests failed", route=short.verb.route, name=group.place[1])
+        return Problem("internal", "the request failed; the service's log says why")
 
     def _fail(self, left: deque[Member], problem: Problem) -> None:
         """Answer what may have been carried out."""
