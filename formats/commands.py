@@ -79,7 +79,7 @@ def small(name: str, count: int, fields: dict[str, Any]) -> Part:
 
 def packed(fields: dict[str, Any]) -> bytes:
     """Fields in msgpack, some of which may be it already."""
-    if not any(isinstance(value, Packed) for value in fields.values()):
+    if Packed not in map(type, fields.values()):
         whole: bytes = msgpack.packb(fields)
         return whole
     pieces = [msgpack.Packer().pack_map_header(len(fields))]

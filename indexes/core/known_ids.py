@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from indexes.compiled.jit import inlined, short_kernel
+from indexes.compiled.jit import inlined, internal, short_kernel
 from indexes.compiled.simd import bit_count, prefetch_line
 from indexes.compiled.text import EIGHT, eight_bytes
 from indexes.core import aligned
@@ -37,36 +37,37 @@ WRAPPED = 1 << 32
 
 
 class KnownIds:
-    """Some of the ids of a dict from ids to rows. Whoever takes one out of the dict has to `forget`."""
+    """Some of the ids of a dict from ids to rows. Whoever takes one out of the dict has to `forget`. Kernels read
+    `slots`, of which those of this `generation` are in use."""
 
     def __init__(self) -> None:
-        self._slots: UInt64s = np.zeros((0, WORDS), np.uint64)
-        self._generation = 1
+        self.slots: UInt64s = np.zeros((0, WORDS), np.uint64)
+        self.generation = 1
 
     def forget(self) -> None:
         """Know none any more. O(1)."""
-        self._generation += 1
-        if self._generation == WRAPPED:
-            self._slots, self._generation = self._slots[:0], 1
+        self.generation += 1
+        if self.generation == WRAPPED:
+            self.slots, self.generation = self.slots[:0], 1
 
     def make_room(self, known: int) -> bool:
         """Make room for so many ids. Returns whether there was too little: none is known then."""
         slots = 2 * max(1, known)
-        if len(self._slots) >= slots:
+        if len(self.slots) >= slots:
             return False
-        self._slots = aligned.zeros((1 << (slots - 1).bit_length(), WORDS), np.uint64)
+        self.slots = aligned.zeros((1 << (slots - 1).bit_length(), WORDS), np.uint64)
         return True
 
     def rows(self, texts: Bytes, count: int) -> Rows:
         """The row of each of so many ids, given as bytes, a SPACE behind each, and EIGHT bytes behind the last; below 0
         where it is not known here: -1 less the place of its first byte. There is to be room for some. O(ids)."""
         rows = np.empty(count, np.int32)
-        look_up(self._slots, self._generation, texts, rows)
+        look_up(self.slots, self.generation, texts, rows)
         return rows
 
     def learn(self, texts: Bytes, rows: Rows) -> None:
         """Know ids, given as for `rows`, as far as they are not too long and there is room. O(ids)."""
-        remember(self._slots, self._generation, texts, rows)
+        remember(self.slots, self.generation, texts, rows)
 
     def find(self, texts: Bytes, ids: Sequence[str], among: Mapping[str, int]) -> Rows | None:
         """The row of each of the ids, which are also given as for `rows`; None where one is not in the dict, or that is
@@ -88,14 +89,20 @@ class KnownIds:
 @short_kernel
 def look_up(slots: UInt64s, generation: int, texts: Bytes, rows: Rows) -> None:
     """Write the row of each id, or -1 less the place of its first byte."""
-    at = int64(0)
-    for _ in range(len(rows)):
+    look_up_from(slots, generation, texts, 0, rows, len(rows))
+
+
+@internal
+def look_up_from(slots: UInt64s, generation: int, texts: Bytes, begin: int, rows: Rows, count: int) -> int:
+    """As `look_up`, for so many ids, the first of which begins at a place. Returns how many are not known."""
+    at, missing = int64(begin), 0
+    for _ in range(count):
         a, b, c, length = _words(texts, at)
         at += length + 1
         # All of them are on their way before the first is read.
         prefetch_line(slots, WORDS * _home(slots, a, b, c))
-    at = int64(0)
-    for i in range(len(rows)):
+    at = int64(begin)
+    for i in range(count):
         a, b, c, length = _words(texts, at)
         row = int64(-1) - at
         if length <= LONGEST:
@@ -103,14 +110,22 @@ def look_up(slots: UInt64s, generation: int, texts: Bytes, rows: Rows) -> None:
             if slot >= 0:
                 row = int64(slots[uint64(slot), 3] & uint64(0xFFFFFFFF))
         rows[uint64(i)] = row
+        missing += 1 if row < 0 else 0
         at += length + 1
+    return missing
 
 
 @short_kernel
 def remember(slots: UInt64s, generation: int, texts: Bytes, rows: Rows) -> None:
     """Note the row of each id that is not too long, in place of others where there is no room."""
-    at = int64(0)
-    for i in range(len(rows)):
+    remember_from(slots, generation, texts, 0, rows, len(rows))
+
+
+@internal
+def remember_from(slots: UInt64s, generation: int, texts: Bytes, begin: int, rows: Rows, count: int) -> None:
+    """As `remember`, for so many ids, the first of which begins at a place."""
+    at = int64(begin)
+    for i in range(count):
         a, b, c, length = _words(texts, at)
         at += length + 1
         if length <= LONGEST and _slot_of(slots, generation, a, b, c) < 0:

@@ -134,13 +134,15 @@ def weights_are_sound(weight: Floats) -> bool:
 class Keywords:
     """Keywords of many documents, by column: those of document i end at `end[i]`, after those of document i - 1.
     `weight` is NaN for those of a list. They are immutable; `sound` says that they were checked, and that no document
-    has a fault except, perhaps, no keywords; `unweighted` is how many words have no weight, None if not counted yet."""
+    has a fault except, perhaps, no keywords; `unweighted` is how many words have no weight, None if not counted yet;
+    `record` is that of one post which came alone, with its words in order and a sound place (`kernels.record`)."""
 
     end: Ints
     word: Texts
     weight: Floats
     sound: bool = field(default=False, compare=False)
     unweighted: int | None = field(default=None, compare=False)
+    record: bytearray | None = field(default=None, compare=False, repr=False)
 
     def __len__(self) -> int:
         return len(self.end)

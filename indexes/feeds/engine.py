@@ -81,15 +81,17 @@ class FeedEngine(FeedStore, SubscriptionEngine[SubscriptionState]):
         ids, points, pending = posts.ids, posts.points, self.pending_posts
         if len(ids) > FEW or posts.keywords.faults(True) or not pending.are_new(ids):
             return None
-        coordinates = points.ravel().tolist()
-        # Their length together is that of each at least, and no number where one is none.
-        if not math.hypot(*coordinates) <= FAR:
-            return None
+        if posts.keywords.record is None:
+            coordinates = points.ravel().tolist()
+            # Their length together is that of each at least, and no number where one is none.
+            if not math.hypot(*coordinates) <= FAR:
+                return None
+            points = points + 0.0 if 0.0 in coordinates else points
         self._owner += 1
         undo: PostUndo = []
         before = pending.before
         pending.post_new(self._owner, ids, undo)
-        return self._post_plan(posts, points + 0.0 if 0.0 in coordinates else points, undo, before)
+        return self._post_plan(posts, points, undo, before)
 
     def prepare_steps(self, command: Command, keep: int = 0) -> Steps[FeedPlan]:
         self._owner += 1

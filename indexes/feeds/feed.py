@@ -25,6 +25,7 @@ from indexes.feeds.kernels import step
 from indexes.feeds.kernels import window as win
 from indexes.feeds.kernels.buffers import Evaluation, evaluate, lists_of
 from indexes.feeds.kernels.cells import Cells
+from indexes.feeds.kernels.record import OneRecord
 from indexes.feeds.kernels.refill import bound_all
 from indexes.feeds.kernels.scratch import AT, NEXT_SHORT, PHASE, Scratch
 from indexes.feeds.kernels.subscriptions import (
@@ -259,8 +260,10 @@ class FeedIndex:
         """As `post_batch`, with the keywords of each post. One post with few words in order goes without arrays of its
         own. What it returns is valid until the next call."""
         one = self.subscription_index.one_post if len(points) == len(self.parts) == 1 else None
+        if one is not None and keywords.record is not None and not self.words.many:
+            return self._post_record(one, keywords.record, keywords.words(), now, report)
         words = keywords.words() if one is not None else []
-        if one is None or not len(keywords.weight) == len(words) <= one.WORDS or not keywords.in_order():
+        if one is None or not len(keywords.weight) == len(words) <= win.WORDS_OF_ONE or not keywords.in_order():
             return self.post_batch(self.documents_of(keywords), points, now, report)
         self.now = max(self.now, now)
         ((x, y),) = points.tolist()
@@ -268,6 +271,15 @@ class FeedIndex:
         self._reserve(1, len(words), len(words))
         self._post_to(self.parts[0], self.window, batch, report, 0)
         return batch.reached
+
+    def _post_record(self, one: OneRecord, record: bytearray, words: list[str], now: int, report: Report) -> Ints32:
+        """As `post_keywords`, of a post that is a record."""
+        self.now = max(self.now, now)
+        has_room = self.words.lay_out(record, words, self.now, one, self.window)
+        if not has_room or len(words) > self._ready_for:
+            self._reserve(1, len(words), len(words))
+        self._post_to(self.parts[0], self.window, one.batch, report, 0)
+        return one.batch.reached
 
     def epoch_steps(self, reached: Ints32, report: Report, at: int = 0) -> Generator[None, None, None]:
         """Begin an epoch in pieces of some milliseconds, right after what `post_batch` returned. Nothing else may

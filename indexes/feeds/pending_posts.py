@@ -113,6 +113,9 @@ class PendingPosts:
 
     def post_new(self, owner: int, keys: Sequence[str], undo: Undo) -> None:
         """The command `owner` will publish posts with these ids, which are new, next."""
+        if len(keys) == 1:
+            self.post(owner, keys[0], undo)
+            return
         first, self.next = self.next, self.next + len(keys)
         self._by_id.put_new(owner, keys, range(first, self.next), undo)
 

@@ -175,6 +175,11 @@ class Posts:
     def expire(self, first: int) -> None:
         """Expire the posts before this one; their views remain until `trim`."""
         number, end = self.first, min(first, self.next)
+        if end == number + 1 and not self.gone:
+            # As posts that come one by one expire.
+            self.ids.delete(self._ids(number, end)[0])
+            self.first = first
+            return
         while number < end:
             if number in self.gone:
                 # It may lie in no piece.

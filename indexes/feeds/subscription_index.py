@@ -23,10 +23,11 @@ from indexes.feeds.kernels.postings import (
     Postings,
     empty_postings,
 )
+from indexes.feeds.kernels.record import OneRecord
 from indexes.feeds.kernels.scratch import ALL_CELLS, SEEN, Reads
 from indexes.feeds.kernels.step import StepState
 from indexes.feeds.kernels.subscriptions import ALPHA, ROW, TERM, THETA, Subscribers, Table, X, Y, terms_of
-from indexes.feeds.kernels.window import Batch, OnePost
+from indexes.feeds.kernels.window import Batch
 
 CAPACITY = 8_000
 """Subscriptions of a cell."""
@@ -47,7 +48,7 @@ class SubscriptionIndex:
     published with the least overhead."""
 
     middle: int | None = None
-    one_post: OnePost | None = None
+    one_post: OneRecord | None = None
 
     def build(self, table: Table, order: Ints, tree: Cells | None = None) -> None:
         """Index all subscriptions, for words in this order, rarer ones first, in the cells of a tree or in new ones."""
@@ -96,7 +97,7 @@ class OrderedIndex(SubscriptionIndex):
         self.cells, _ = build_cells(np.empty((0, 2)), capacity)
         self.arrays = empty_postings()
         self._keeper = Keeper(recipients.KeptPostings, PARTS)
-        self.one_post: OnePost = OnePost()
+        self.one_post: OneRecord = OneRecord()
 
     def build(self, table: Table, order: Ints, tree: Cells | None = None) -> None:
         """O(n log n) for n postings."""

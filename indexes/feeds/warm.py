@@ -13,6 +13,7 @@ from indexes.feeds.config import FeedConfig, Keywords, Spaced
 from indexes.feeds.feed import FeedIndex, Remembered
 from indexes.feeds.kernels.cells import build_cells
 from indexes.feeds.kernels.cut_posts import NAMES, TABLES, cut_posts, room
+from indexes.feeds.kernels.record import Cutter
 from indexes.feeds.report import Report
 from indexes.feeds.tokens import bag_of
 
@@ -34,10 +35,13 @@ def exercise(feed: FeedIndex) -> None:
     feed.follow(int(slots[0]))
     for first in range(0, 80, 40):
         feed.post(feed.documents(bags[first : first + 40]), points[first : first + 40], first + 1)
-    report = Report()
-    reached = feed.post_keywords(Keywords.of(bags[:1]), points[:1], 1, report)
-    if feed.due:
-        run_all(feed.epoch_steps(reached, report))
+    record = Cutter().record(b'{"posts":[{"location":[0.5,0.5],"keywords":["a","b"]}]}')
+    words = Keywords(np.array([2]), ["a", "b"], np.ones(2), record=record)
+    for keywords in (Keywords.of(bags[:1]), words):
+        report = Report()
+        reached = feed.post_keywords(keywords, points[:1], 1, report)
+        if feed.due:
+            run_all(feed.epoch_steps(reached, report))
     feed.subscribe(feed.documents(bags[:1]), points[:1], np.array([1]), np.array([0.0]))
     feed.change(slots[:1], feed.documents(bags[1:2]), points[1:2], np.array([1]), np.array([1.0]))
     feed.remove(slots[1:2])

@@ -12,6 +12,8 @@ from indexes.compiled.text import EIGHT
 from indexes.core.arrays import Bools, Floats, Ints, Ints32
 from indexes.core.known_ids import MOST, KnownIds
 from indexes.feeds.config import SPACE, Keywords, Spaced, bag_of_shown
+from indexes.feeds.kernels.record import OneRecord, lay_out, learn
+from indexes.feeds.kernels.window import Window
 from indexes.feeds.kernels.word_order import in_order
 
 
@@ -56,6 +58,11 @@ class Vocabulary:
         """The number of words that are known."""
         return len(self._number)
 
+    @property
+    def many(self) -> bool:
+        """Whether there are too many words to look some up together."""
+        return len(self._number) > MOST
+
     def texts(self) -> list[str]:
         """The words by number; those of free numbers are arbitrary. O(numbers)."""
         return self._word.copy()
@@ -93,6 +100,22 @@ class Vocabulary:
             return Documents(end, self._assigned(keywords.words()), keywords.weights())
         return self.documents([bag_of_shown(one) for one in keywords.shown()])
 
+    def lay_out(self, record: bytearray, words: list[str], time: int, one: OneRecord, window: Window) -> bool:
+        """Write the batch of a record with these words; new ones get numbers. Returns whether the window surely has
+        room for it. There are not to be `many` words. O(words)."""
+        table = self._table
+        if table.make_room(len(self._number)):
+            self._fill_table()
+        kept = one.kept(record, table, window)
+        unknown = lay_out(kept, time, table.generation)
+        if unknown > 0:
+            number = one.batch.word
+            for i, word in enumerate(words):
+                if number[i] < 0:
+                    (number[i],) = self.assign([word])
+            learn(kept, table.generation)
+        return unknown == 0
+
     def assign(self, words: list[str]) -> list[int]:
         """The numbers of words; new ones get some. O(words)."""
         numbers = self._number
@@ -107,7 +130,7 @@ class Vocabulary:
 
     def _assigned_spaced(self, texts: bytearray, spaced: Spaced) -> Ints32:
         """As `assign`, of words that are also given as `_bytes_of` their text: most are found without the dict."""
-        if len(self._number) > MOST:
+        if self.many:
             return self._assigned(spaced.words())
         if self._table.make_room(len(self._number)):
             self._fill_table()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from functools import cache
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -11,7 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from app.api.bodies import check_literals
 from app.api.feeds.models import validators
+from app.api.feeds.parsing.cut import record_of
 from app.api.feeds.parsing.posts import PostReader
 from app.streaming.bursts import cut_burst, head_of
 from app.streaming.operations import SocketRequest, read_operation
@@ -19,11 +23,14 @@ from app.streaming.requests import FEWEST
 from indexes.feeds.commands import Post
 from indexes.feeds.config import FeedConfig
 from indexes.feeds.kernels.cut_posts import MOST_COMPARED
+from indexes.feeds.kernels.record import LONGEST, Cutter
+from indexes.feeds.kernels.window import WORDS_OF_ONE
 from indexes.feeds.warm import warm
 from tests.support.compiling import compiled
 from tests.support.values import UNCOMPILED
 
 READER = PostReader(FeedConfig((0.0, 0.0, 1.0, 1.0), posts=9), validators(9, 100), 200)
+cutter = cache(Cutter)
 PATH = "/v1/feeds/f/posts"
 BODY = '{"posts":[{"id":"p","keywords":["a"],"location":[1,2]}]}'
 
@@ -243,6 +250,85 @@ def test_what_is_taken_is_what_each_says(body: str, behind: int) -> None:
 def test_what_is_taken_is_what_each_broken_frame_says(wrong: str, behind: int) -> None:
     frames = [frame(ref, BODY) for ref in range(FEWEST - 1)]
     check([*frames, wrong, *frames[:behind]])
+
+
+def record(body: bytes) -> bytearray | None:
+    return record_of(cutter(), body)
+
+
+def check_alone(body: bytes) -> bool:
+    """Cut a body that comes alone, and read it as the validators do if it was taken; whether it was."""
+    found = record(body)
+    if found is None:
+        return False
+    check_literals(body)
+    parsed: dict[str, Any] = READER.validators.posts.validate_json(body)
+    (element,) = parsed.pop("posts")
+    read = READER.read_items([element])
+    assert not parsed and not read.errors
+    wanted, alone = read.command, READER.read_items([found]).command
+    words = wanted.keywords.words()
+    is_in_order = all(a < b for a, b in pairwise(words))
+    assert alone.keywords.record == (found if is_in_order else None)
+    # Of several some may be records, and of a group others commands that were cut out of bursts.
+    for items in ([found], [found, found], [found, element, alone], [alone, found]):
+        several = READER.read_items(items).command
+        assert several.skip and several.apart and not several.payload
+        assert several.keywords.sound and len(several) == len(items)
+        if "id" in element:
+            assert several.ids == [element["id"]] * len(items)
+        else:
+            assert all(id.startswith("p-") for id in several.ids)
+        assert several.keywords.shown() == wanted.keywords.shown() * len(items)
+        assert [list(shown) for shown in several.keywords.shown()] == [list(wanted.keywords.shown()[0])] * len(items)
+        assert several.keywords.count_unweighted() == wanted.keywords.count_unweighted() * len(items)
+        np.testing.assert_array_equal(several.points, np.repeat(wanted.points, len(items), axis=0))
+    assert not np.signbit(alone.points[alone.points == 0.0]).any()
+    return True
+
+
+@given(GOOD_POSTS | ANY_POSTS | broken(GOOD_POSTS | ANY_POSTS))
+def test_what_is_taken_of_a_body_alone_is_what_it_says(body: str) -> None:
+    check_alone(body.encode())
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        BODY,
+        post("p" * 128),
+        post(keywords='["é","b","a","b"]'),
+        post(keywords='{"a":1,"b":9007199254740992}'),
+        post(keywords='{"b":1,"a":0.5}'),
+        post(location="[-0.0,1.5e-7]").replace('"id":"p",', ""),
+        post(keywords=words(WORDS_OF_ONE)),
+        post() + " ",
+    ],
+)
+def test_what_is_surely_good_is_taken_of_a_body_alone(body: str) -> None:
+    assert check_alone(body.encode())
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        post(keywords=words(WORDS_OF_ONE + 1)).encode(),
+        post(keywords='["B"]').encode(),
+        post(keywords='["É"]').encode(),
+        post(keywords='["_"]').encode().replace(b"_", b"\xff"),
+        post(keywords='["_"]').encode().replace(b"_", b"\xed\xa0\x80"),
+        post(keywords="[]").encode(),
+        post(more=',"payload":1').encode(),
+        post()[:-1].encode() + b',"on_error":"skip"}',
+        post().encode() + bytes([32]) * LONGEST,
+        post().encode()[:-1],
+        b"",
+    ],
+)
+def test_what_may_be_wrong_is_not_taken_of_a_body_alone(body: bytes) -> None:
+    # What lies behind it in memory is a body that is good.
+    assert record(BODY.encode() + b" " * 300) is not None
+    assert record(body) is None
 
 
 @pytest.mark.parametrize(

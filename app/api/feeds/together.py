@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from functools import cache, partial
+from typing import Any, NamedTuple
 
 from app.api.feeds.context import FeedContext
+from app.api.feeds.parsing.cut import CuttingValidator
 from app.api.feeds.parsing.posts import PostReader
 from app.api.together.kind import Verb
 from app.api.together.latest import Latest
@@ -12,6 +15,7 @@ from app.api.together.listed import Form, OneOfMany
 from app.rendering.feeds import result
 from indexes.feeds.config import FeedConfig
 from indexes.feeds.engine import FeedEngine
+from indexes.feeds.kernels.record import Cutter
 from indexes.feeds.plans.posts import PostPlan
 
 MOST = 64
@@ -19,17 +23,31 @@ MOST = 64
 group while the event loop reads the next and answers the one before."""
 
 
+class _Readers(NamedTuple):
+    """By one configuration: what checks bodies with one post, and what makes a command of posts."""
+
+    validator: Any
+    posts: PostReader
+
+    @staticmethod
+    def of(context: FeedContext, cutter: Callable[[], Cutter], config: FeedConfig) -> _Readers:
+        posts = context.post_reader(config)
+        return _Readers(CuttingValidator(cutter(), posts.validators.posts), posts)
+
+
 def single_posts(context: FeedContext) -> list[Verb]:
     """The posts that are carried out together."""
-    readers: Latest[FeedConfig, PostReader] = Latest(context.post_reader)
+    # A kernel is loaded for it, once a feed gets a post.
+    cutter = cache(Cutter)
+    readers: Latest[FeedConfig, _Readers] = Latest(partial(_Readers.of, context, cutter))
     form: Form[FeedConfig] = Form(
         "posts",
         201,
-        lambda config: readers.of(config).validators.posts,
-        lambda config, posts: readers.of(config).read_items(posts),
+        lambda config: readers.of(config).validator,
+        lambda config, posts: readers.of(config).posts.read_items(posts),
         _texts,
         _kept,
-        lambda config, burst: readers.of(config).cut(burst),
+        lambda config, burst: readers.of(config).posts.cut(burst),
     )
     posts = OneOfMany[FeedEngine, FeedConfig](context, form)
     return [Verb(posts, "POST", "/v1/feeds/{feed}/posts", most=MOST, bursts=True)]

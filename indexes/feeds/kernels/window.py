@@ -28,6 +28,9 @@ NONE = -1
 CHUNK = 16
 """Posts of a chunk."""
 
+WORDS_OF_ONE = 64
+"""The most words of a `OnePost`."""
+
 FIRST, NEXT, TERM_FIRST, TERM_NEXT, FREE_CHUNK, FREE_CHUNKS, THERE = range(7)
 """Places in `Window.size`: the numbers of the oldest post and of the next one, the same of terms; the first free chunk
 and the number of free chunks; and the number of posts of the window that are not withdrawn."""
@@ -51,11 +54,8 @@ class OnePost:
     of each, take as long as the post itself.
     """
 
-    WORDS = 64
-    """The most words of a post."""
-
     def __init__(self) -> None:
-        heads, words = 4 * 8, self.WORDS
+        heads, words = 4 * 8, WORDS_OF_ONE
         self._memory = np.zeros(heads + 12 * words + 4, np.uint8)
         head, weight, word, reached = np.split(self._memory, [heads, heads + 8 * words, heads + 12 * words])
         place, time, end = head.view(np.float64), head[16:24].view(np.int64), head[24:32].view(np.int64)
@@ -160,6 +160,17 @@ def _moved(column: NDArray, room: int, old: Ints) -> NDArray:
     if len(old):
         longer[old & (room - 1)] = column[old & (len(column) - 1)]
     return longer
+
+
+@internal
+def has_room(window: Window, batch: Batch) -> bool:
+    """Whether there is room for a post of a batch that has no other one. O(its words)."""
+    posts, used = window.size[NEXT] - window.size[FIRST], window.size[TERM_NEXT] - window.size[TERM_FIRST]
+    terms, most = batch.end[0], int64(0)
+    for i in range(terms):
+        most = max(most, int64(batch.word[i]))
+    free = window.size[FREE_CHUNKS] >= terms and posts < window.x.size
+    return free and used + terms <= window.word.size and most < window.df.size
 
 
 @internal

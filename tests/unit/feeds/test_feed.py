@@ -12,7 +12,7 @@ from indexes.core.steps import run_all
 from indexes.feeds.config import FeedConfig
 from indexes.feeds.feed import FeedIndex
 from indexes.feeds.kernels.subscriptions import ROW, THETA
-from indexes.feeds.kernels.window import OnePost
+from indexes.feeds.kernels.window import WORDS_OF_ONE
 from indexes.feeds.theta import BUFFERS
 from indexes.feeds.words import Documents
 from tests.unit.feeds.worlds import BOUNDS, INDEXES, World, post_alone
@@ -197,7 +197,7 @@ def test_numbers_of_forgotten_words_are_used_again() -> None:
     assert feed.list(slot)[0].tolist() == [59, 58]
 
 
-@pytest.mark.parametrize("words", [0, 1, OnePost.WORDS, OnePost.WORDS + 1, 3 * OnePost.WORDS])
+@pytest.mark.parametrize("words", [0, 1, WORDS_OF_ONE, WORDS_OF_ONE + 1, 3 * WORDS_OF_ONE])
 def test_a_post_of_any_length_alone_is_one_of_many(words: int) -> None:
     bags = [{f"w{i:03}": 1.0 + i % 7 for i in range(first, words + first)} for first in (0, 0, 2)]
     place, feeds = np.ones((1, 2)), [FeedIndex(FeedConfig(BOUNDS, posts=2)) for _ in range(2)]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from functools import cache
 from itertools import pairwise
 from typing import Any
 
@@ -12,6 +14,7 @@ from bench.baselines.compared_feeds import COMPARED
 from indexes.core.steps import run_all
 from indexes.feeds.config import FeedConfig, Keywords, Point, Shown
 from indexes.feeds.feed import FeedIndex, Posted
+from indexes.feeds.kernels.record import Cutter
 from indexes.feeds.kernels.subscriptions import ENTRY, POSTS, ROW, THETA
 from indexes.feeds.kernels.window import NEXT
 from indexes.feeds.report import ChangedLists, Report
@@ -20,15 +23,22 @@ from tests.oracles.feeds import Ask, FeedOracle
 
 BOUNDS = (0.0, 0.0, 4.0, 3.0)
 COMMON = [f"w{i}" for i in range(12)]
-RARE = [f"rare{i}" for i in range(200)]
+RARE = [f"rare{i}" if i % 2 else f"seldom-said-in-any-post-{i}" for i in range(200)]
 
 INDEXES: dict[str, Callable[[], SubscriptionIndex]] = {"ordered": OrderedIndex, **COMPARED}
 
 
+cutter = cache(Cutter)
+
+
 def post_alone(feed: FeedIndex, keywords: Shown, place: Point, now: int = 0) -> Posted:
     """Post as the plan of a post that comes alone does."""
-    report = Report()
-    reached = feed.post_keywords(Keywords.of([keywords]), np.array([place]), now, report)
+    report, said = Report(), Keywords.of([keywords])
+    if int(feed.window.size[NEXT]) % 2 and said.in_order():
+        # It came as a request that was cut, as some do.
+        body = {"posts": [{"location": place, "keywords": keywords}]}
+        said.record = cutter().record(json.dumps(body).encode())
+    reached = feed.post_keywords(said, np.array([place]), now, report)
     if feed.due:
         run_all(feed.epoch_steps(reached, report))
     return Posted(int(feed.window.size[NEXT]) - 1, reached, report.end())

@@ -16,16 +16,15 @@ from app.api.bodies import BodyFormat
 from app.api.bulk import Columns, Elements, Place, Read
 from app.api.element_errors import ElementError, ElementErrors
 from app.api.feeds.models import MOST_TEXT, FeedValidators
+from app.api.feeds.parsing.cut import post_of_record, posts_of_burst, posts_of_records
 from app.api.feeds.parsing.keywords import Words, plain_keywords
 from app.api.ids import named_all
 from app.api.models import OnErrorQuery
 from app.api.payloads import Payloads
 from app.streaming.bursts import Burst
-from app.streaming.requests import FEWEST
 from app.write_path.ticks import now
 from indexes.feeds.commands import Post
-from indexes.feeds.config import SPACE, FeedConfig, Keywords, Spaced
-from indexes.feeds.kernels.cut_posts import COUNT, IDS, LISTED, NAMES, TABLES, WORDS, CutPosts, cut_posts, room
+from indexes.feeds.config import FeedConfig, Keywords
 
 Float64 = npt.NDArray[np.float64]
 
@@ -59,32 +58,43 @@ class PostReader:
 
     def read_items(self, items: list[Any]) -> Read[Post]:
         """The posts of bodies that are validated already, one of each, and those that were `cut`; those that are wrong
-        are skipped."""
-        if len(items) == 1 and type(items[0]) is Post:
-            plain: Post | None = items[0]
+        are skipped. A post that was cut alone is a record."""
+        plain: Post | None
+        if len(items) == 1:
+            (item,) = items
+            kind = type(item)
+            plain = post_of_record(item) if kind is bytearray else item if kind is Post else _plain_posts(items)
         else:
-            with_bursts = len(items) > 1 and Post in set(map(type, items))
-            plain = None if with_bursts else _plain_posts(items)
+            plain = self._all_plain(items)
         if plain is not None:
             return Read(plain, True, _PLACE, None, ElementErrors())
         columns = _Columns()
         words = Words(self._stop_words, columns.errors, needed=False)
-        for is_command, some in groupby(items, lambda item: isinstance(item, Post)):
-            if is_command:
+        for kind, some in groupby(items, type):
+            if kind is Post:
                 for post in some:
                     columns.add(list(post.ids), post.keywords, post.points)
+            elif kind is bytearray:
+                post = posts_of_records(list(some))
+                columns.add(list(post.ids), post.keywords, post.points)
             else:
                 self._add_items(columns, words, list(some))
         command, indexes = columns.command(True)
         command.apart = True
         return Read(command, True, _PLACE, indexes, columns.errors)
 
+    @staticmethod
+    def _all_plain(items: list[Any]) -> Post | None:
+        """The posts of items that are all records, or all of them plain; otherwise None."""
+        kinds = set(map(type, items))
+        if kinds == {bytearray}:
+            return posts_of_records(items)
+        return _plain_posts(items) if kinds == {dict} else None
+
     def cut(self, burst: Burst) -> Post | None:
         """The posts of as many requests, from the first one on, as surely say nothing wrong; None where they are few.
         O(bytes)."""
-        out = room(int(burst.spans[-1] - burst.spans[0]), len(burst.refs))
-        count = cut_posts(burst.text, burst.spans, NAMES, TABLES, out)
-        return _cut_posts(out, count) if count >= FEWEST else None
+        return posts_of_burst(burst)
 
     def _add_items(self, columns: _Columns, words: Words, items: list[Any]) -> None:
         """Append validated elements; None is one that is known to be invalid."""
@@ -155,22 +165,6 @@ def _plain_posts(items: list[Any]) -> Post | None:
     if keywords is None or not keywords.sound:
         return None
     ids, points = [item.get("id") for item in items], np.array([item["location"] for item in items], np.float64)
-    return Post(named_all(ids, "p"), keywords, points, now(), skip=True, apart=True)
-
-
-def _cut_posts(out: CutPosts, count: int) -> Post | None:
-    """So many posts that were cut; None where one of them may be wrong after all."""
-    size = out.size.tolist()
-    texts = out.words[: size[WORDS]].tobytes().decode()
-    if texts.casefold() != texts:
-        return None
-    # The window keeps the weights: what they were cut into has room for many more.
-    words, weights = Spaced(texts, size[COUNT]), out.weights[: size[COUNT]].view(np.float64).copy()
-    keywords = Keywords(out.word_end[:count], words, weights, sound=True, unweighted=size[LISTED])
-    ids: list[str | None] = list(out.ids[: size[IDS]].tobytes().decode().split(SPACE)[:-1])
-    if "" in ids:
-        ids = [id or None for id in ids]
-    points = out.places[: 2 * count].view(np.float64).reshape(count, 2)
     return Post(named_all(ids, "p"), keywords, points, now(), skip=True, apart=True)
 
 
