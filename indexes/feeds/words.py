@@ -110,9 +110,9 @@ class Vocabulary:
         unknown = lay_out(kept, time, table.generation)
         if unknown > 0:
             number = one.batch.word
-            for i, word in enumerate(words):
-                if number[i] < 0:
-                    (number[i],) = self.assign([word])
+            for i, known in enumerate(number[: len(words)].tolist()):
+                if known < 0:
+                    (number[i],) = self.assign([words[i]])
             learn(kept, table.generation)
         return unknown == 0
 
