@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from app.storage.rows import CopiedRow, StoredAnswer
+from app.storage.rows import CopiedRow, StoredAnswer, StoredRow, copied
 
 MOST_BYTES = 16 << 20
 """Bytes of rows and responses that are kept."""
@@ -45,7 +45,7 @@ class Tap:
         """Wake those who wait on this event loop from now on."""
         self._loop = asyncio.get_running_loop()
 
-    def add(self, rows: Sequence[CopiedRow], answers: Sequence[StoredAnswer]) -> None:
+    def add(self, rows: Sequence[StoredRow], answers: Sequence[StoredAnswer]) -> None:
         """Keep what was made durable."""
         with self._lock:
             if self._kept:
@@ -55,10 +55,11 @@ class Tap:
         if self._loop is not None and self._waiting:
             self._loop.call_soon_threadsafe(self._wake)
 
-    def _keep(self, rows: Sequence[CopiedRow], answers: Sequence[StoredAnswer]) -> None:
+    def _keep(self, rows: Sequence[StoredRow], answers: Sequence[StoredAnswer]) -> None:
+        copies = [copied(row) for row in rows]
         nbytes = OVERHEAD * (len(rows) + len(answers))
-        nbytes += sum([len(one.row.payload) for one in rows]) + sum([len(one.answer) for one in answers])
-        self._entries.append(Entry(rows, answers, nbytes))
+        nbytes += sum([len(one.row.payload) for one in copies]) + sum([len(one.answer) for one in answers])
+        self._entries.append(Entry(copies, answers, nbytes))
         self._nbytes += nbytes
         while self._nbytes > self._most and self._entries:
             self._nbytes -= self._entries.popleft().nbytes

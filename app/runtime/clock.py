@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 
 from app.runtime import logs
 
@@ -25,9 +26,8 @@ _BOOTTIME: int | None = getattr(time, "CLOCK_BOOTTIME", None)
 log = logs.get("clock")
 
 
-def _boottime() -> float:
-    """Seconds since the machine started, those in which it was suspended included."""
-    return time.clock_gettime(_BOOTTIME) if _BOOTTIME is not None else time.monotonic()
+_boottime: Callable[[], float] = time.monotonic if _BOOTTIME is None else partial(time.clock_gettime, _BOOTTIME)
+"""Gives the seconds since the machine started, those in which it was suspended included."""
 
 
 class Clock:
@@ -47,15 +47,19 @@ class Clock:
     def now(self) -> float:
         """The time. O(1)."""
         at, wall = self._passed(), self._wall()
-        elapsed, self._at = max(0.0, at - self._at), at
+        elapsed, self._at = at - self._at, at
+        # Written out, since a commit asks for the time: five calls to compare two numbers would be most of it.
+        if elapsed < 0.0:
+            elapsed = 0.0
         ahead = wall - (self._time + elapsed)
-        if abs(ahead - self.ahead) > JUMP:
+        if not -JUMP <= ahead - self.ahead <= JUMP:
             log.warning(
                 "the system's clock jumped; time goes on and approaches it slowly",
                 seconds=round(ahead - self.ahead, 3),
                 ahead=round(ahead, 3),
             )
-        step = max(-RATE * elapsed, min(RATE * elapsed, ahead))
+        most = RATE * elapsed
+        step = most if ahead > most else -most if ahead < -most else ahead
         self._time += elapsed + step
         self.ahead = ahead - step
         return self._time

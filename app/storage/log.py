@@ -38,6 +38,7 @@ from app.storage.rows import (
     LogEntry,
     LogRow,
     StoredAnswer,
+    StoredRow,
     idempotency_table,
     log_table,
 )
@@ -101,7 +102,7 @@ class Log:
         self.last_lsn = 0
         self.pruned_through = 0
         self.end = LogEnd(home.path) if home is not None else None
-        self.on_append: Callable[[Sequence[CopiedRow], Sequence[StoredAnswer]], None] = lambda rows, answers: None
+        self.on_append: Callable[[Sequence[StoredRow], Sequence[StoredAnswer]], None] = lambda rows, answers: None
         """Called in the thread of an `append` with what it has made durable."""
         self._home = home
         self._last_checksum = START
@@ -199,8 +200,7 @@ class Log:
         under `forgotten` (scope, key) are deleted. Copied rows must follow the last one, by number and by checksum.
         Raises `LogUnavailable` with everything rolled back.
         """
-        written, before = self._chained(entries, time.time() if now is None else now)
-        rows = [(*row, chained) for row, chained in written]
+        rows, before, nbytes = self._chained(entries, time.time() if now is None else now)
 
         def write(cursor: Any) -> None:
             self._insert.run(cursor, rows)
@@ -212,34 +212,38 @@ class Log:
                 self._complete.run(cursor, completed)
 
         self._session.transact(write)
-        self._written += FRAME + sum([len(row.payload) for row, _ in written])
-        self._written += sum([len(one.answer) for one in answers])
+        self._written += FRAME + nbytes
+        for one in answers:
+            self._written += len(one.answer)
         if rows:
             self._ends_at(self.last_lsn + len(rows), before)
         if rows or answers:
-            self.on_append(written, answers)
+            self.on_append(rows, answers)
         return self.last_lsn
 
-    def _chained(self, entries: Sequence[LogEntry | CopiedRow], created: float) -> tuple[list[CopiedRow], bytes]:
-        """The rows behind the last one, and the checksum of the last of them. Raises `LogUnavailable` for copied rows
-        that do not follow.
+    def _chained(self, entries: Sequence[LogEntry | CopiedRow], created: float) -> tuple[list[StoredRow], bytes, int]:
+        """The rows behind the last one, the checksum of the last of them, and the bytes of their payloads. Raises
+        `LogUnavailable` for copied rows that do not follow.
         """
-        lsn, before = self.last_lsn, self._last_checksum
-        written: list[CopiedRow] = []
+        lsn, before, nbytes = self.last_lsn, self._last_checksum, 0
+        rows: list[StoredRow] = []
         for entry in entries:
             lsn += 1
             if not isinstance(entry, CopiedRow):
-                row = LogRow(lsn, *entry, created)
+                # A plain tuple: most commits are of one row, for which each call counts.
+                row = (lsn, *entry, created)
                 before = checksum(before, row)
-                written.append(CopiedRow(row, before))
+                nbytes += len(entry[-1])
+                rows.append((*row, before))
                 continue
-            row, stored = entry
-            chained = None if stored is None else checksum(before, row)
-            if row.lsn != lsn or chained != stored or (before and not chained):
-                raise LogUnavailable(f"row {row.lsn} of another log does not follow row {lsn - 1} of this one")
+            copy, stored = entry
+            chained = None if stored is None else checksum(before, copy)
+            if copy.lsn != lsn or chained != stored or (before and not chained):
+                raise LogUnavailable(f"row {copy.lsn} of another log does not follow row {lsn - 1} of this one")
             before = chained or START
-            written.append(entry)
-        return written, before
+            nbytes += len(copy.payload)
+            rows.append((*copy, stored))
+        return rows, before, nbytes
 
     def sync_end(self) -> None:
         """Flush to disk where the log ends, so that it is known after a loss of power too. May run in any thread;

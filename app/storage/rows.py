@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import sqlalchemy as sa
 
@@ -77,6 +77,15 @@ class CopiedRow(NamedTuple):
 
     row: LogRow
     checksum: bytes | None
+
+
+StoredRow: TypeAlias = tuple[int, str, int, int, str, bytes, float, bytes | None]
+"""All columns of a row of ``log``: those of a `LogRow` and its checksum."""
+
+
+def copied(stored: StoredRow) -> CopiedRow:
+    """A stored row as it is handed on."""
+    return CopiedRow(LogRow(*stored[:-1]), stored[-1])
 
 
 class StoredAnswer(NamedTuple):

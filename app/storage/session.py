@@ -87,8 +87,12 @@ class Session:
             if self._database.remote:
                 with self._in_one_go():
                     done = self._write(cursor, write)
-            else:
+            elif self.fence is not None:
                 done = self._write(cursor, write)
+            else:
+                # As by `_write`, without the call.
+                done = write(cursor)
+                self._commit()
             self.in_doubt = False
         except BaseException:
             self.in_doubt = True

@@ -266,10 +266,10 @@ class SharedLog(Log):
         self._owe(completed)
         if not all(isinstance(entry, CopiedRow) for entry in entries):
             raise LogUnavailable("this node follows, and writes nothing")
-        written, before = self._chained(entries, 0.0)
-        if written:
-            self._ends_at(self.last_lsn + len(written), before)
-            self.on_append(written, ())
+        rows, before, _ = self._chained(entries, 0.0)
+        if rows:
+            self._ends_at(self.last_lsn + len(rows), before)
+            self.on_append(rows, ())
         return self.last_lsn
 
     def mend(self) -> None:

@@ -386,12 +386,13 @@ class Writer:
         """Refuse a write where the log takes none, before it joins a group with reads."""
         if self.closed is not None:
             raise NotReady(self.closed, retry_after=1)
-        refused = self._log.refused
+        ownership = self._log.ownership
+        refused = ownership.lost or ownership.refused
         if refused is not None:
             raise LogUnavailable(refused)
 
     def _admit(self, resource: str) -> ResourceQueue:
-        queue = self._queue(resource)
+        queue = self._queues.get(resource) or self._queue(resource)
         if queue.failed:
             raise already_failed(queue)
         if self._closed:

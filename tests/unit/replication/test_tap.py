@@ -8,11 +8,11 @@ import threading
 import pytest
 
 from app.replication.tap import OVERHEAD, Tap
-from app.storage.rows import CopiedRow, LogRow
+from app.storage.rows import StoredRow
 
 
-def row(lsn: int, size: int = 10) -> CopiedRow:
-    return CopiedRow(LogRow(lsn, "boards/b", lsn, lsn, "events", bytes(size), 1.0), b"c" * 16)
+def row(lsn: int, size: int = 10) -> StoredRow:
+    return lsn, "boards/b", lsn, lsn, "events", bytes(size), 1.0, b"c" * 16
 
 
 def test_transactions_are_kept_in_order_up_to_a_limit() -> None:
