@@ -101,15 +101,19 @@ class Applier:
         return await future
 
     def _run_inline(self, queue: ResourceQueue) -> None:
-        """Apply short commands; hand the rest of the queue to a task."""
-        until = time.perf_counter() + TURN
+        """Apply short commands, of which there are some; hand the rest of the queue to a task."""
+        until = 0.0
         try:
-            while queue.pending:
-                if self._is_long(queue.pending[0]) or time.perf_counter() > until:
+            while True:
+                if self._is_long(queue.pending[0]) or (until and time.perf_counter() > until):
                     queue.slices = SliceRunner(self.kernels, SLICE)
                     self.spawn(self._run_in_slices(queue, queue.slices))
                     return
+                if not until and len(queue.pending) > 1:
+                    until = time.perf_counter() + TURN
                 self._apply_short(queue)
+                if not queue.pending:
+                    return
         except Exception as error:
             self._fail_queue(queue, error)
 
@@ -126,7 +130,7 @@ class Applier:
                 jobs.append(pending.job)
             if len(jobs) > 1:
                 together, job = list(islice(queue.pending, len(jobs))), queue.resource_type.together(jobs)
-        traces = _executing(together)
+        traces = () if tracing.tracer is None else _executing(together)
         while not job.done:
             job.execute(SLICE)
             self._publish(queue, job, traces)
@@ -213,28 +217,25 @@ class Applier:
             pending.future.set_exception(why)
 
     def _publish(self, queue: ResourceQueue, job: Work, traces: Sequence[tracing.CommandTrace] = ()) -> None:
-        tracer = tracing.tracer
-        if tracer is None or not traces:
-            self._publish_slice(queue, job)
-            return
-        tracer.applied = traces
+        """Make a slice visible, and tell those who follow; `traces` are those of the commands in it."""
+        tracer = tracing.tracer if traces else None
+        if tracer is not None:
+            tracer.applied = traces
         try:
-            self._publish_slice(queue, job)
+            part, resource_type = job.publish(), queue.resource_type
+            if resource_type is None:
+                return
+            if part is not None:
+                engine = self._catalog.engine(queue.resource)
+                assert engine is not None
+                resource_type.on_slice(queue.name, engine, part)
+            if isinstance(job, _DROPS):
+                resource_type.on_drop(queue.name, job.last_seq)
+            elif job.done:
+                resource_type.on_done(queue.name, job)
         finally:
-            tracer.applied = ()
-
-    def _publish_slice(self, queue: ResourceQueue, job: Work) -> None:
-        part, resource_type = job.publish(), queue.resource_type
-        if resource_type is None:
-            return
-        if part is not None:
-            engine = self._catalog.engine(queue.resource)
-            assert engine is not None
-            resource_type.on_slice(queue.name, engine, part)
-        if isinstance(job, _DROPS):
-            resource_type.on_drop(queue.name, job.last_seq)
-        elif job.done:
-            resource_type.on_done(queue.name, job)
+            if tracer is not None:
+                tracer.applied = ()
 
     def _finish(self, pending: Pending) -> None:
         self.queued -= 1
