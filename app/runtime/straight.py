@@ -8,14 +8,8 @@ from contextvars import copy_context
 from types import coroutine
 from typing import Any
 
-
-class _There:
-    """What a coroutine that has not begun waits for."""
-
-    @staticmethod
-    def done() -> bool:
-        """It may begin."""
-        return True
+_NOT_BEGUN = object()
+"""What a coroutine that has not begun waits for."""
 
 
 class Straight:
@@ -29,13 +23,13 @@ class Straight:
     def __init__(self, work: Coroutine[Any, Any, None]) -> None:
         self._work = work
         self._run = copy_context().run
-        self._awaited: Any = _There
+        self._awaited: Any = _NOT_BEGUN
 
     def go_on(self) -> bool:
         """Run it as long as what it waits for is there; whether it has ended."""
         awaited, run, send = self._awaited, self._run, self._work.send
         try:
-            while awaited is not None and awaited.done():
+            while awaited is _NOT_BEGUN or (awaited is not None and awaited.done()):
                 awaited = run(send, None)
         except StopIteration:
             return True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any, TypeVar
 
 from starlette.requests import Request
@@ -27,7 +28,7 @@ class BoardContext(Context[BoardEngine, BoardConfig]):
 
     noun = "board"
 
-    @property
+    @cached_property
     def resources(self) -> Resources[BoardEngine, BoardConfig]:
         return self.service.boards
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 from app.api.context import Context
@@ -19,7 +20,7 @@ class FeedContext(Context[FeedEngine, FeedConfig]):
 
     noun = "feed"
 
-    @property
+    @cached_property
     def resources(self) -> Resources[FeedEngine, FeedConfig]:
         return self.service.feeds
 

