@@ -45,7 +45,8 @@ _UNUSED = _Unused()
 
 class Short(CheckedOnce):
     """A short request on a connection, see `app.api.together.kind.ShortRequest`; `body` is as it came. So is `line`,
-    the line before the headers; it is empty where uvicorn's parser has read the request.
+    the line before the headers, and `stem`, what of that goes before the id; they are empty where uvicorn's parser has
+    read the request, and the latter where there is no id.
 
     The other attributes are those by which uvicorn's protocol looks at a request under way.
     """
@@ -70,6 +71,7 @@ class Short(CheckedOnce):
         "response_complete",
         "response_started",
         "sampling",
+        "stem",
         "trace",
         "url",
         "verb",
@@ -90,7 +92,7 @@ class Short(CheckedOnce):
         self.key = key.decode("latin-1") if key else ""
         self.sampling: Sampling | None = None
         self.trace: RequestTrace | None = None
-        self.body = self.line = b""
+        self.body = self.line = self.stem = b""
         self.keep_alive, self.more_body = True, True
         self.response_started = self.response_complete = self.disconnected = False
         self.message_event = _UNUSED

@@ -24,6 +24,10 @@ headers say."""
 _LINE = re.compile(rb"([A-Z]+) (/[!-~]*)")
 """A method and a target, of which the parser would take more."""
 
+_TAIL = re.compile(rb"([!\"$&-.0->@-~]*)(?:\?([!\"$-~]*))?")
+"""What may follow the last slash of a path for which `short_request` would find what it found for another one: an id
+without escapes, and a query."""
+
 _LENGTH = re.compile(rb"\r\ncontent-length:[ \t]*([0-9]+)[ \t]*\r\n", re.IGNORECASE)
 
 
@@ -62,21 +66,35 @@ class ServiceProtocol(HttpProtocol):
         lane, length = self._lane, data[at:end]
         if line < 1 or end < 0 or not data.startswith(behind, end) or not length.isdigit():
             return False
-        body, asked, last = data[end + len(behind) :], data[:line], self.cycle
+        body, asked = data[end + len(behind) :], data[:line]
+        last: Short | None = self.cycle if isinstance(self.cycle, Short) else None
         if lane is None or not len(body) == int(length) <= lane.largest:
             return False
         self.headers = head.headers
         short: Short | None
-        if isinstance(last, Short) and last.line == asked:
+        if last is not None and last.line == asked:
             # Requests that post to one resource have the same line one after the other.
             self.url = last.url
             short = Short(self, last.verb, last.name, last.id, last.query, head, self.take_usual_way)
+        elif (
+            last is not None
+            and last.stem
+            and asked.startswith(last.stem)
+            and (tail := _TAIL.fullmatch(asked, len(last.stem))) is not None
+        ):
+            # Those about objects or subscriptions of one resource differ in the id.
+            self.url = asked[len(last.line) - len(last.url) :]
+            id, query = tail.groups(b"")
+            short = Short(self, last.verb, last.name, id.decode(), query.decode(), head, self.take_usual_way)
+            short.stem = last.stem
         else:
             found = _LINE.fullmatch(asked)
             if found is None:
                 return False
             method, self.url = found.groups()
             short = short_request(self, lane, method, head, self.take_usual_way)
+            if short is not None and short.id:
+                short.stem = asked[: asked.rindex(b"/", 0, len(asked) - len(short.query)) + 1]
         if short is None or (body and not short.verb.has_body):
             return False
         short.body, short.line, short.more_body = body, asked, False

@@ -15,7 +15,7 @@ from uvicorn.server import ServerState
 
 from app.api.together.kind import Verb
 from app.server.listening import config_for
-from app.server.short import Short
+from app.server.short import Short, short_request
 from app.server.short_way import ServiceProtocol
 from app.settings import Settings
 from tests.api.test_together_attacks import Line
@@ -110,7 +110,10 @@ TARGETS = st.sampled_from([
     b"/v1/boards/b/objects/u", b"/v1/boards/b/events", b"/v1/boards/b/objects/%41", b"/v1/boards/b/objects/o#x",
     b"/v1/boards/b/objects/\xc3\xa9", b"/v1/boards/b/objects/a b", b"/v1/boards/b/objects/" + b"o" * 1_100,
     b"/v1/boards/b/objects/\x01", b"/v1/boards/b/objects/\x7f", b"/v1/boards/b/objects/o\to",
-    b"/v1/boards/b/objects/\r",
+    b"/v1/boards/b/objects/\r", b"/v1/boards/b/objects/p", b"/v1/boards/b/objects/p?messages=none",
+    b"/v1/boards/b/objects/p?", b"/v1/boards/b/objects/p?a=/b?c", b"/v1/boards/b/objects/p?a#b",
+    b"/v1/boards/b/objects/p/q", b"/v1/boards/b/objects/",
+    b"/v1/boards/b/objects/%", b"/v1/boards/b/objects/!\"$&'()*+,-.:;<=>@[]^_`{|}~", b"/v1/boards/c/objects/p",
     b"/v2/boards/b/objects/o", b"//v1/boards/b/objects", b"*", b"http://127.0.0.1/v1/boards/b/objects/o", b"",
 ])  # fmt: skip
 HEADERS = st.sampled_from([
@@ -166,6 +169,11 @@ def conversations(draw: st.DrawFn) -> list[bytes]:
 @example([put(), put(b"\x01"), put()], False)
 @example([put(), put(b"o\r"), put()], False)
 @example([put(), put(body=b"a" * (LARGEST + 1)), put()], False)
+# Behind the second one only ids differ, some of which are none.
+@example([put(), *[put(id) for id in (b"p", b"q", b"r?messages=none", b"s?", b"t?a=/b?c", b"p/q", b"p")]], False)
+@example(
+    [put(), put(), *[put(id) for id in (b"", b"?", b"%41", b"p#q", b"p?q#r", b"a b", b"\xc3\xa9", b"u", b"p")]], False
+)
 @example([put(), put() + put(), put()], False)
 @example([put(), put().replace(b"PUT", b"DELETE"), put().replace(b"PUT", b"put")], False)
 @example([put(body=body).replace(b"PUT", b"DELETE") for body in (b"", b'{"a":1}')], False)
@@ -195,6 +203,22 @@ def parsed(pieces: Sequence[bytes]) -> list[bytes]:
 def test_the_parser_sees_headers_once() -> None:
     first, second, third = put(), put(b"p", b'{"a":1234}'), put(b"u")
     assert parsed([first, second, third]) == [first]
+
+
+def test_a_path_is_taken_apart_anew_only_where_more_than_the_id_differs() -> None:
+    asked: list[bytes] = []
+
+    def noted(protocol: ServiceProtocol, *rest: Any) -> Short | None:
+        asked.append(protocol.url)
+        return short_request(protocol, *rest)
+
+    pieces = [put(id) for id in (b"a", b"b", b"c", b"d?messages=none", b"%41", b"e", b"f")]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("app.server.short_way.short_request", noted)
+        asyncio.run(served(pieces))
+    # The first is read by the parser, and what takes the usual way is forgotten.
+    ids = [url.rpartition(b"/")[2] for url in asked]
+    assert ids == [b"a", b"b", b"%41", b"%41", b"e"]
 
 
 def test_the_parser_sees_other_headers_each_time() -> None:
