@@ -59,6 +59,7 @@ from indexes.boards.engine import BoardEngine
 from indexes.boards.zones import Zone
 from indexes.core import helper_threads
 from indexes.core.edit_plan import EditPlan
+from indexes.core.plan import Plan
 from indexes.feeds.config import FeedConfig
 from indexes.feeds.engine import FeedEngine
 from indexes.maps.config import MapConfig
@@ -337,7 +338,7 @@ class Service:
 
     def _routed(self, on_done: Callable[[str, Any], None], name: str, job: Any) -> None:
         on_done(name, job)
-        self.links.changed(name)
+        self.links.changed(name, job.engine if isinstance(job, Plan) else None)
 
     def _dropped(self, prefix: str, name: str, seq: int) -> None:
         self.hub.resource_gone(prefix + name, seq)

@@ -80,7 +80,7 @@ def small(name: str, count: int, fields: dict[str, Any]) -> Part:
 def packed(fields: dict[str, Any]) -> bytes:
     """Fields in msgpack, some of which may be it already."""
     if Packed not in map(type, fields.values()):
-        whole: bytes = msgpack.packb(fields)
+        whole: bytes = msgpack.Packer().pack(fields)
         return whole
     pieces = [msgpack.Packer().pack_map_header(len(fields))]
     for name, value in fields.items():
@@ -134,7 +134,7 @@ def encoded(
             if table is not None:
                 return cut(*table)
             name, fields = fields_of(command)
-    return iter((small(name, count, fields),))
+    return iter((Part(name, count, packed(fields)),))
 
 
 def decoded(

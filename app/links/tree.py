@@ -26,6 +26,7 @@ from indexes.relays.commands import Receive, Restart
 from indexes.relays.config import TRAVELLED, Link, Message, RelayConfig
 from indexes.relays.engine import RelayEngine
 from indexes.relays.results import LinkView
+from indexes.relays.store import RelayStore
 
 STRIDE = 250
 """Messages checked in one step of the event loop: some milliseconds."""
@@ -100,9 +101,12 @@ class LinkTree:
         """Go on in another history, as when this service leads from now on: every queue begins again."""
         self._epoch = epoch
 
-    def changed(self, relay: str) -> None:
-        """Apply a change of a relay: its links may have changed, or have something to send."""
-        engine = self._relays.get(relay)
+    def changed(self, relay: str, engine: RelayStore | None = None) -> None:
+        """Apply a change of a relay: its links may have changed, or have something to send. `engine` is it, where that
+        is known.
+        """
+        if engine is None:
+            engine = self._relays.get(relay)
         if not self._running or engine is None:
             return
         links, before = engine.config.links, self._links.get(relay, {})

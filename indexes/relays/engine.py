@@ -157,7 +157,7 @@ class RelayEngine(RelayStore, SubscriptionEngine[SubscriptionState]):
         """The plan of new subscriptions, which are valid."""
         undo: Undo[SubscriptionState] = []
         self.pending.put_each(self._owner, command.ids, command, undo)
-        return BatchPlan(self, command, len(command), self._owner, undo)
+        return BatchPlan(self, command, len(command.ids), self._owner, undo, all_begin=True)
 
     def _all_begin(self, command: EditSubscriptions) -> bool:
         """Whether every element is a valid new subscription with an id of its own, checked by column. If not,

@@ -24,9 +24,11 @@ from indexes.relays.plans.subscriptions import BatchPlan
 
 
 class Edit(NamedTuple):
-    """One request: the subscription that it makes, or with None ends, of the relay `engine`."""
+    """One request: the subscription that it makes, or with None ends, of the relay `engine`, with the names of its
+    attributes."""
 
     engine: RelayEngine
+    attributes: tuple[str, ...]
     id: str
     made: Row | None
 
@@ -45,9 +47,9 @@ class Edits(OfSubscription):
         if relay.will_exist(id) == makes:
             raise Elsewhere
         if not makes:
-            return Edit(relay, id, None)
+            return Edit(relay, readers.config.attributes, id, None)
         made: Row = readers.reader.row(id, request.checked_body(readers.put))
-        return Edit(relay, id, made._replace(ttl=None) if made.ttl == 0 else made)
+        return Edit(relay, readers.config.attributes, id, made._replace(ttl=None) if made.ttl == 0 else made)
 
     def subject(self, item: Edit) -> str | None:
         """The subscription, which one request makes and another one ends."""
@@ -55,8 +57,7 @@ class Edits(OfSubscription):
 
     async def apply(self, name: str, items: Sequence[Edit], tickets: Sequence[Ticket | None]) -> BatchPlan:
         """Carry them out by one command. Raises as `Writer.submit`."""
-        relay = items[0].engine
-        attributes = self.context.config_of(relay).attributes
+        relay, attributes = items[0].engine, items[0].attributes
 
         def requests(plan: BatchPlan) -> Iterator[tuple[Ticket, Skeleton]]:
             def skeleton(event: int, at: int) -> Skeleton:
@@ -76,7 +77,7 @@ class Edits(OfSubscription):
 
     async def outcomes(self, job: BatchPlan, items: Sequence[Edit]) -> list[Outcome]:
         """Each with its own seq and what to forward."""
-        write = relay_json(self.context.config_of(items[0].engine).attributes)
+        write = relay_json(items[0].attributes)
         seqs, decided = range(job.first_seq, job.last_seq + 1), decided_each(job.results)
         rows = [item.made for item in items if item.made is not None]
         if len(rows) == len(items):
@@ -107,7 +108,7 @@ def _command(items: Sequence[Edit], attributes: int) -> EditSubscriptions:
     ends: list[float] = []
     links: list[str | None] = []
     ttl: dict[int, float] = {}
-    for at, (_, id, made) in enumerate(items):
+    for at, (_, _, id, made) in enumerate(items):
         ids.append(id)
         if made is None:
             ops[at] = UNSUBSCRIBE

@@ -126,6 +126,11 @@ class ChangePlan(edit_plan.SlicedPlan[RelayStore]):
     def _ids(self) -> Names:
         return self.engine.relay.names
 
+    @property
+    def _ids_are_crowded(self) -> bool:
+        # As that which it overrides, without the calls: it is asked twice of each command.
+        return self._merged is None and self.engine.relay.names.ids.crowded
+
 
 class EditPlan(ChangePlan, edit_plan.EditPlan[RelayStore]):
     """Subscriptions that clients add and end: each element takes a seq. `results` are their outcomes."""
@@ -181,9 +186,11 @@ class BatchPlan(EditPlan):
     command: EditSubscriptions
     seconds_a_step: ClassVar[float] = SECONDS_AN_EDIT
 
-    def __init__(self, engine: RelayStore, command: EditSubscriptions, *rest: Any) -> None:
+    def __init__(
+        self, engine: RelayStore, command: EditSubscriptions, *rest: Any, all_begin: bool | None = None
+    ) -> None:
         super().__init__(engine, command, *rest)
-        self._all_begin = not any_ends(command.op)
+        self._all_begin = not any_ends(command.op) if all_begin is None else all_begin
 
     def response_fields(self) -> dict[str, Any]:
         rows = enumerate(self.results, self.first_seq)
