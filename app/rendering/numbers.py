@@ -41,15 +41,7 @@ def number_texts(values: Sequence[float | None]) -> list[str]:
     """
     if len(values) > FEW:
         return _cut(_written(values))
-    texts: list[str] = []
-    for value in values:
-        # Most are written here, without the calls.
-        if value is not None and -EXACT <= value <= EXACT:
-            whole = int(value)
-            texts.append(str(whole) if whole == value else float.__repr__(value))
-        else:
-            texts.append(end(value))
-    return texts
+    return [end(value) for value in values]
 
 
 def _cut(array: bytes) -> list[str]:

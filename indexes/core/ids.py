@@ -228,9 +228,7 @@ class AnyIdMap(ABC, Generic[B]):
     @property
     def crowded(self) -> bool:
         """Whether there are so many recent ids that they should be merged into the base."""
-        # As by `crowded_with`, without the call: each new id asks.
-        n = len(self.recent)
-        return n > MERGE_AT and n > self._stay and n > self._base_size // 8
+        return self.crowded_with(0)
 
     def crowded_with(self, more: int) -> bool:
         """Whether there would be, with so many more."""

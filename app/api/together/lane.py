@@ -168,10 +168,7 @@ class Lane:
         if short.key and not KEY.fullmatch(short.key):
             return False
         verb, caller, connection = short.verb, short.caller, short.turns
-        open = self._keyring.open
-        if open and caller is None and short.host == self._host:
-            caller = NOBODY_ASKED
-        elif caller is None or not open:
+        if caller is None or not self._keyring.open:
             try:
                 caller = self._admitted(short, verb.kinds[0])
             except Exception:

@@ -126,11 +126,6 @@ class ChangePlan(edit_plan.SlicedPlan[RelayStore]):
     def _ids(self) -> Names:
         return self.engine.relay.names
 
-    @property
-    def _ids_are_crowded(self) -> bool:
-        # As that which it overrides, without the calls: it is asked twice of each command.
-        return self._merged is None and self.engine.relay.names.ids.crowded
-
 
 class EditPlan(ChangePlan, edit_plan.EditPlan[RelayStore]):
     """Subscriptions that clients add and end: each element takes a seq. `results` are their outcomes."""

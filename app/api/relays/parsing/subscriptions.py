@@ -67,9 +67,7 @@ class SubscriptionReader:
         box: Mapping[str, Any] = body.get("box", {})
         ends: list[float] = []
         for name in self._names:
-            lo, hi = box.get(name) or _ANYWHERE
-            if lo is None or hi is None:
-                lo, hi = interval((lo, hi))
+            lo, hi = interval(box.get(name) or _ANYWHERE)
             if lo > hi:
                 self._box(body)
             ends += lo, hi
