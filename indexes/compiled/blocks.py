@@ -13,10 +13,14 @@ from indexes.compiled.simd import LANES, load, primitive, replace, splat, store
 
 from llvmlite import ir  # isort: skip
 from numba import types  # isort: skip
-from numba.core.cgutils import get_or_insert_function  # isort: skip
+from numba.core.cgutils import get_or_insert_function, global_constant  # isort: skip
 
-EIGHT = 8
-"""Numbers in a vector of the widest registers."""
+FOUR, EIGHT = 4, 8
+"""Numbers in a vector of AVX2, and in one of the widest registers."""
+
+COMPRESSES = targets.has("avx512f")
+TOGETHER = EIGHT if COMPRESSES else FOUR if targets.has("avx2") else 1
+"""Numbers that are packed together."""
 
 
 @primitive
@@ -49,18 +53,36 @@ def _compressed(builder: Any, block: Any, mask: Any) -> Any:
     return builder.call(compress, [block, ir.Constant(block.type, None), mask])
 
 
+def _shuffled(builder: Any, block: Any, mask: Any) -> Any:
+    """The same by AVX2, from a table of the order of the halves of four lanes for each mask."""
+    halves, word = ir.VectorType(ir.IntType(32), 2 * FOUR), ir.IntType(64)
+    orders = ir.ArrayType(halves, 1 << FOUR)
+    table = global_constant(
+        builder.module, "rankcast.halves", ir.Constant(orders, [_order(halves, mask) for mask in range(1 << FOUR)])
+    )
+    order = builder.load(builder.gep(table, [ir.Constant(word, 0), mask]), align=4)
+    permute = builder.module.declare_intrinsic("llvm.x86.avx2.permd", (), ir.FunctionType(halves, [halves, halves]))
+    return builder.bitcast(builder.call(permute, [builder.bitcast(block, halves), order]), block.type)
+
+
+def _order(kind: Any, mask: int) -> Any:
+    """The halves of the lanes of a mask of four, from the first on."""
+    halves = [2 * lane + half for lane in range(FOUR) if mask >> lane & 1 for half in range(2)]
+    return ir.Constant(kind, halves + [0] * (2 * FOUR - len(halves)))
+
+
 @primitive
 def _lanes_packed(typing: Any, into: Any, at: Any, source: Any, base: Any, mask: Any) -> Any:
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         (into_type, _, source_type), whole, at = signature.args[:3], ir.IntType(64), args[1]
-        width = EIGHT if targets.has("avx512f") else 1
         # All are read before one is written: both columns may be the same.
-        places = [builder.add(args[3], whole(lane)) for lane in range(0, LANES, width)]
-        blocks = [load(context, builder, source_type, args[2], place, width) for place in places]
+        places = [builder.add(args[3], whole(lane)) for lane in range(0, LANES, TOGETHER)]
+        blocks = [load(context, builder, source_type, args[2], place, TOGETHER) for place in places]
         for i, block in enumerate(blocks):
-            own = builder.and_(builder.lshr(args[4], whole(i * width)), whole((1 << width) - 1))
-            packed = _compressed(builder, block, own) if width > 1 else block
-            store(context, builder, into_type, args[0], at, packed)
+            own = builder.and_(builder.lshr(args[4], whole(i * TOGETHER)), whole((1 << TOGETHER) - 1))
+            if TOGETHER > 1:
+                block = _compressed(builder, block, own) if COMPRESSES else _shuffled(builder, block, own)
+            store(context, builder, into_type, args[0], at, block)
             at = builder.add(at, builder.ctpop(own))
         return builder.sub(at, args[1])
 
