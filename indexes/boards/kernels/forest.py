@@ -229,16 +229,16 @@ def exists(forest: Forest, k_class: int, l_outer: float, l_inner: float, r_inner
     block = top if l_outer < l_inner and r_inner < r_outer else 0
     lanes = (1 << top) - 1
     while block and not found:
-        mask = overlapping(forest, base + block, l_outer, l_inner, r_inner, r_outer) & lanes
+        i = base + block
+        mask = overlapping(forest, i, l_outer, l_inner, r_inner, r_outer) & lanes
         down = 0
-        while mask and not down and not found:
-            node = block + low_bit(mask)
-            mask &= mask - 1
-            if inside(forest, base + node, l_outer, l_inner, r_inner, r_outer):
-                found = 1
-            elif node < leaves:
-                down = node
-            else:
+        if mask and block < leaves:
+            down = block + low_bit(mask)
+        elif mask:
+            found = mask & within(forest, i, l_outer, l_inner, r_inner, r_outer)
+            while mask and not found:
+                node = block + low_bit(mask)
+                mask &= mask - 1
                 p = first + (node - leaves) * cap
                 end = p + forest.cnt[base + node]
                 while p < end and not found:
@@ -263,13 +263,13 @@ def glimpse(
     while block and west == INF:
         i = base + block
         mask = overlapping(forest, i, l_outer, l_inner, r_inner, r_outer) & lanes
-        whole = mask & within(forest, i, l_outer, l_inner, r_inner, r_outer)
         down = 0
-        if whole:
-            west, north = lanes_min(forest.west, i, whole), lanes_max(forest.north, i, whole)
-        elif mask and block < leaves:
+        if mask and block < leaves:
             down = block + low_bit(mask)
-        else:
+        elif mask:
+            whole = mask & within(forest, i, l_outer, l_inner, r_inner, r_outer)
+            if whole:
+                west, north = lanes_min(forest.west, i, whole), lanes_max(forest.north, i, whole)
             while mask and west == INF:
                 node = block + low_bit(mask)
                 mask &= mask - 1
