@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from indexes.compiled.simd import TOGETHER, address_of, extreme, load, low_bit, primitive, replace, splat
+from indexes.compiled.simd import LANES, TOGETHER, extreme, load, low_bit, primitive, replace, splat, store
 
 from llvmlite import ir  # isort: skip
 from numba import types  # isort: skip
@@ -133,16 +133,20 @@ def _counting(order: str) -> Any:
         def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             kinds, one = signature.args, ir.Constant(args[4].type, 1)
             data = context.make_array(kinds[3])(context, builder, value=args[3]).data
-            align = kinds[0].dtype.bitwidth // 8
-            with _blocks(builder, args[2]) as (at, _):
-                place = address_of(context, builder, kinds[0], args[0], at, TOGETHER)
-                numbers = load(context, builder, kinds[1], args[1], at, TOGETHER)
-                counts = cgutils.alloca_once_value(builder, builder.load(place, align=align))
+            with cgutils.for_range_slice(builder, one.type(0), args[2], one.type(LANES)) as (at, _):
+                places = [builder.add(at, one.type(lane)) for lane in range(0, LANES, TOGETHER)]
+                numbers = [load(context, builder, kinds[1], args[1], place, TOGETHER) for place in places]
+                counts = [
+                    cgutils.alloca_once_value(builder, load(context, builder, kinds[0], args[0], place, TOGETHER))
+                    for place in places
+                ]
                 with cgutils.for_range_slice(builder, args[4], args[5], one) as (z, _):
-                    value = splat(builder, numbers.type, builder.load(builder.gep(data, [z])))
-                    met, before = builder.fcmp_ordered(order, value, numbers), builder.load(counts)
-                    builder.store(builder.add(before, builder.zext(met, before.type)), counts)
-                builder.store(builder.load(counts), place, align=align)
+                    value = splat(builder, numbers[0].type, builder.load(builder.gep(data, [z])))
+                    for block, count in zip(numbers, counts, strict=True):
+                        met, before = builder.fcmp_ordered(order, value, block), builder.load(count)
+                        builder.store(builder.add(before, builder.zext(met, before.type)), count)
+                for place, count in zip(places, counts, strict=True):
+                    store(context, builder, kinds[0], args[0], place, builder.load(count))
             return context.get_dummy_value()
 
         number = types.int64
