@@ -84,7 +84,7 @@ def paint_sparse(
         if runs > 0 and lowers:
             l_first, r_last = first_left(context, k_class, k, a, False), last_right(context, k_class, k, b, False)
     else:
-        count_better(shortlist, n, scratch, a, b)
+        n = count_better(shortlist, n, scratch, k, a, b)
         ok, l_first, r_last = cover(shortlist, n, int64(0), k - 1, k, tiles)
     if own:
         sign(tiles, start, k_class, objects.row[slot], objects.x[slot], y if gone else y_new, gone, c, True)
@@ -105,12 +105,13 @@ def paint_sparse(
                 entered += 1
                 if entered % EVERY == 0 and in_hand:
                     if n >= 0:
-                        n = shrink(shortlist, n, l_first, r_last)
+                        n = shrink(shortlist, n, k, l_first, r_last)
                     else:
                         n = fetch(forest, k_class, below(l_first), x, x, above(r_last), int64(DEMOTION), shortlist)
-                        count_better(shortlist, n, scratch, a, b)
-                        if counting and n >= 0:
-                            l_first, r_last = ends(shortlist, n, k)
+                        if n >= 0:
+                            n = count_better(shortlist, n, scratch, k, a, b)
+                            if counting:
+                                l_first, r_last = ends(shortlist, n, k)
                 start = tiles.n[0]
                 recipients = ALL
                 if interactions is not None:
@@ -164,6 +165,7 @@ def cover_strips(context: PaintContext, k_class: int, n: int, chain: bool) -> tu
     if held < 0:
         ok, l_first, r_last = greedy(context, k_class, n, chain)
     else:
+        shortlist.gone[0] = 0
         mark_strips(shortlist, held, scratch, n)
         ok, l_first, r_last = cover(shortlist, held, int64(1), int64(1), n, context.tiles)
         scratch.stats[SNAP] += n

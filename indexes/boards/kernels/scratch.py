@@ -29,6 +29,8 @@ class Shortlist(NamedTuple):
 
     Row z of `box` is the bounding box (lmin, lmax, rmin, rmax) of those with z objects of the west list that gain the
     object at hand. `passed` is scratch of a batch: by how many more objects crossed this rank upwards than downwards.
+    The first `gone[0]` of `gone_l` and `gone_r` are the ends of subscriptions near the change that are no longer in the
+    region, apart from those that have left it lately, and are still among the others.
     """
 
     l: Floats
@@ -37,6 +39,9 @@ class Shortlist(NamedTuple):
     better: Ints
     box: Floats
     passed: Ints
+    gone_l: Floats
+    gone_r: Floats
+    gone: Ints
 
 
 def make_shortlist(kmax: int, room: int) -> Shortlist:
@@ -49,6 +54,9 @@ def make_shortlist(kmax: int, room: int) -> Shortlist:
         np.zeros(size, np.int64),
         np.empty((3 * kmax + 6, 4)),
         np.zeros(size, np.int64),
+        np.zeros(size),
+        np.zeros(size),
+        np.zeros(1, np.int64),
     )
 
 

@@ -35,7 +35,7 @@ from indexes.compiled.bounds import count_from, count_upto, ends_below
 from indexes.compiled.floats import above, below
 from indexes.compiled.jit import internal, vectorized
 from indexes.compiled.simd import ALL, LANES, lanes_reached, lanes_within, low_bit, prefetch_line
-from indexes.core.arrays import INF
+from indexes.core.arrays import INF, uint64
 
 
 @internal
@@ -57,57 +57,78 @@ def fetch(
     first, depth = forest.head[k_class, SLOT], forest.head[k_class, DEPTH]
     leaves, top = 1 << depth, 1 << (depth % STEP)
     most = min(most, len(shortlist.l) - 2 * LANES)
+    # The blocks of leaves to be read, and the masks of their leaves.
+    group, chosen = shortlist.west, shortlist.better
     n = 0
     block, lanes = top, (1 << top) - 1
     leaf_lanes = (1 << min(leaves, LANES)) - 1
     while block and n <= most:
-        down, group, groups = 0, block, 1
-        if block < leaves:
-            i = base + block
-            mask = overlapping(forest, i, l_outer, l_inner, r_inner, r_outer) & lanes
-            whole = mask & within(forest, i, l_outer, l_inner, r_inner, r_outer)
-            held = n
-            while whole:
-                held += forest.cnt[i + low_bit(whole)]
-                whole &= whole - 1
-            if held > most:
-                n = most + 1
-            expect_blocks(forest, base, block, mask)
-            groups = 0
-            if block << STEP >= leaves:
-                group, groups = block << STEP, mask
-            elif mask:
-                down = block + low_bit(mask)
-        while groups and n <= most:
-            leaf = group + (low_bit(groups) << STEP)
-            groups &= groups - 1
-            i = base + leaf
-            mask = overlapping(forest, i, l_outer, l_inner, r_inner, r_outer) & leaf_lanes
-            p0 = first + (leaf - leaves) * cap
-            prefetch_line(forest.cnt, i)
-            expect_leaves(forest, p0, cap, mask)
+        groups, known = 0, n
+        while block and known <= most and groups + LANES <= len(group):
+            down = 0
+            if block < leaves:
+                i = base + block
+                mask = overlapping(forest, i, l_outer, l_inner, r_inner, r_outer) & lanes
+                whole = mask & within(forest, i, l_outer, l_inner, r_inner, r_outer)
+                held = known
+                while whole:
+                    held += forest.cnt[i + low_bit(whole)]
+                    whole &= whole - 1
+                if held > most:
+                    known = held
+                expect_blocks(forest, base, block, mask)
+                if block << STEP < leaves:
+                    if mask:
+                        down = block + low_bit(mask)
+                else:
+                    while mask:
+                        group[groups] = (block + low_bit(mask)) << STEP
+                        mask &= mask - 1
+                        groups += 1
+            else:
+                group[groups] = block
+                groups += 1
+            block, lanes = next_block(block, down, top)
+        for g in range(groups):
+            if known <= most:
+                i = base + group[g]
+                mask = overlapping(forest, i, l_outer, l_inner, r_inner, r_outer) & leaf_lanes
+                chosen[g] = mask
+                whole = mask & within(forest, i, l_outer, l_inner, r_inner, r_outer)
+                prefetch_line(forest.cnt, i)
+                expect_leaves(forest, first + (group[g] - leaves) * cap, cap, mask)
+                while whole:
+                    known += forest.cnt[i + low_bit(whole)]
+                    whole &= whole - 1
+        if known > most:
+            n = most + 1
+        for g in range(groups):
+            mask = chosen[g] if n <= most else 0
+            p0 = first + (group[g] - leaves) * cap
             while mask and n <= most:
                 p = p0 + low_bit(mask) * cap
-                end = p + forest.cnt[i + low_bit(mask)]
+                end = p + forest.cnt[base + group[g] + low_bit(mask)]
                 mask &= mask - 1
                 while p < end and n <= most:
                     found = reached(forest, p, end, l_outer, l_inner, r_inner, r_outer)
                     pack_lanes(shortlist.l, n, forest.l, p, found)
                     n += pack_lanes(shortlist.r, n, forest.r, p, found)
                     p += LANES
-        block, lanes = next_block(block, down, top)
     return n if n <= most else -1
 
 
 @internal
-def count_better(shortlist: Shortlist, n: int, scratch: Scratch, a: int, b: int) -> None:
-    """Count the objects of the lists, of lengths a and b, in each of the n ranges. O((a + b) n)."""
+def count_better(shortlist: Shortlist, n: int, scratch: Scratch, k: int, a: int, b: int) -> int:
+    """Count the objects of the lists, of lengths a and b, in each of the n ranges, and set those aside that hold k or
+    more; returns how many are left, which are in the region. O((a + b) n)."""
     for i in range(n):
         shortlist.west[i] = 0
     count_from(shortlist.west, shortlist.l, n, scratch.west, 1, a + 1)
     for i in range(n):
         shortlist.better[i] = shortlist.west[i]
     count_upto(shortlist.better, shortlist.r, n, scratch.east, 1, b + 1)
+    shortlist.gone[0] = 0
+    return shrink(shortlist, n, k, -INF, INF)
 
 
 @vectorized
@@ -158,17 +179,28 @@ def ends(shortlist: Shortlist, n: int, k: int) -> tuple[float, float]:
 
 
 @internal
-def shrink(shortlist: Shortlist, n: int, l_first: float, r_last: float) -> int:
-    """Drop the subscriptions beyond l* or r*, which no further tile can reach; returns how many are left. O(n)."""
-    left = 0
-    l_below = below(l_first)
+def shrink(shortlist: Shortlist, n: int, k: int, l_first: float, r_last: float) -> int:
+    """Drop the subscriptions beyond l* or r*, which no further tile can reach, and set those aside that are no longer
+    in the region; returns how many are left. O(n)."""
+    l_below, r_above = below(l_first), above(r_last)
+    gone_l, gone_r = shortlist.gone_l, shortlist.gone_r
+    gone, left = 0, 0
+    for p in range(0, shortlist.gone[0], LANES):
+        near = lanes_reached(gone_l, gone_l, gone_r, gone_r, p, l_below, INF, -INF, r_above)
+        near &= ALL >> max(p + LANES - shortlist.gone[0], 0)
+        pack_lanes(gone_l, gone, gone_l, p, near)
+        gone += pack_lanes(gone_r, gone, gone_r, p, near)
     for p in range(0, n, LANES):
-        near = lanes_reached(shortlist.l, shortlist.l, shortlist.r, shortlist.r, p, l_below, INF, -INF, above(r_last))
+        near = lanes_reached(shortlist.l, shortlist.l, shortlist.r, shortlist.r, p, l_below, INF, -INF, r_above)
         near &= ALL >> max(p + LANES - n, 0)
-        pack_lanes(shortlist.l, left, shortlist.l, p, near)
-        pack_lanes(shortlist.r, left, shortlist.r, p, near)
-        pack_lanes(shortlist.west, left, shortlist.west, p, near)
-        left += pack_lanes(shortlist.better, left, shortlist.better, p, near)
+        inside = near & lanes_within(shortlist.better, p, 0, k - 1)
+        pack_lanes(gone_l, gone, shortlist.l, p, near ^ inside)
+        gone += pack_lanes(gone_r, gone, shortlist.r, p, near ^ inside)
+        pack_lanes(shortlist.l, left, shortlist.l, p, inside)
+        pack_lanes(shortlist.r, left, shortlist.r, p, inside)
+        pack_lanes(shortlist.west, left, shortlist.west, p, inside)
+        left += pack_lanes(shortlist.better, left, shortlist.better, p, inside)
+    shortlist.gone[0] = gone
     return left
 
 
@@ -181,22 +213,21 @@ def cover(shortlist: Shortlist, n: int, least: int, most: int, k: int, tiles: Ti
     """
     box = shortlist.box
     for z in range(k):
-        box[z, 0], box[z, 1], box[z, 2], box[z, 3] = INF, -INF, INF, -INF
+        box[z, 0], box[z, 1], box[z, 2], box[z, 3] = -INF, -INF, -INF, -INF
     for p in range(0, n, LANES):
         found = lanes_within(shortlist.better, p, least, most) & (ALL >> max(p + LANES - n, 0))
         while found:
-            i = p + low_bit(found)
+            i = uint64(p + low_bit(found))
             found &= found - 1
-            z, l, r = shortlist.west[i], shortlist.l[i], shortlist.r[i]
-            box[z, 0] = min(box[z, 0], l)
-            box[z, 1] = max(box[z, 1], l)
-            box[z, 2] = min(box[z, 2], r)
-            box[z, 3] = max(box[z, 3], r)
+            z, l, r = uint64(shortlist.west[i]), shortlist.l[i], shortlist.r[i]
+            # All four are read before one is written, which makes them one vector.
+            west, east, south, north = max(box[z, 0], -l), max(box[z, 1], l), max(box[z, 2], -r), max(box[z, 3], r)
+            box[z, 0], box[z, 1], box[z, 2], box[z, 3] = west, east, south, north
     ok = True
     l_first, r_last = INF, -INF
     w0, e0, s0, n0 = INF, -INF, INF, -INF
     for z in range(k - 1, -1, -1):
-        w1, e1, s1, n1 = box[z, 0], box[z, 1], box[z, 2], box[z, 3]
+        w1, e1, s1, n1 = -box[z, 0], box[z, 1], -box[z, 2], box[z, 3]
         if w1 <= e1:
             l_first, r_last = min(l_first, w1), max(r_last, n1)
             if w0 <= e0 and not foreign(shortlist, n, w0, e1, min(s0, s1), max(n0, n1), least, most):
@@ -212,10 +243,17 @@ def cover(shortlist: Shortlist, n: int, least: int, most: int, k: int, tiles: Ti
 def foreign(
     shortlist: Shortlist, n: int, west: float, east: float, south: float, north: float, least: int, most: int
 ) -> bool:
-    """Whether the closed box holds a subscription with fewer than `least` or more than `most` better objects."""
+    """Whether the closed box holds a subscription with fewer than `least` or more than `most` better objects. Those that
+    were set aside have more."""
     west, north = below(west), above(north)
+    gone_l, gone_r, gone = shortlist.gone_l, shortlist.gone_r, shortlist.gone[0]
     found = 0
     p = 0
+    while p < gone and found == 0:
+        found = lanes_reached(gone_l, gone_l, gone_r, gone_r, p, west, east, south, north)
+        found &= ALL >> max(p + LANES - gone, 0)
+        p += LANES
+    p = n if least == 0 else 0
     while p < n and found == 0:
         found = lanes_reached(shortlist.l, shortlist.l, shortlist.r, shortlist.r, p, west, east, south, north)
         if found:
