@@ -134,19 +134,28 @@ def inside(forest: Forest, i: int, l_outer: float, l_inner: float, r_inner: floa
 
 
 @expanded
+def top_of(depth: int) -> int:
+    """The first node of the level where a traversal begins, of which there are as many: 16 or 32 where the levels above
+    have two nodes at most, else at most 8."""
+    top = 1 << (depth % STEP)
+    return top << STEP if depth >= STEP and top <= 2 else top
+
+
+@expanded
 def next_block(block: int, down: int, top: int) -> tuple[int, int]:
     """The block that a traversal visits after `block`: the descendants of node `down`, or, where that is 0, the next
-    unvisited block above.
+    unvisited block above, or at the level of `top`, which may have two.
 
     Returns the block, 0 at the end, and the mask of its nodes to be visited.
     """
     parent = block >> STEP
-    above = top if parent < 2 * top else parent & ~(LANES - 1)
-    lanes = (ALL << max(parent - above + 1, 0)) & ((1 << top) - 1 if above == top else ALL)
+    above = max(parent & ~(LANES - 1), top)
+    lanes = (ALL << max(parent - above + 1, 0)) & ((1 << min(top, LANES)) - 1 if above == top else ALL)
     if down:
         above, lanes = down << STEP, ALL
-    elif block == top:
-        above = 0
+    elif block < 2 * top:
+        above = block + LANES if block + LANES < 2 * top else 0
+        lanes = ALL
     return above, lanes
 
 
@@ -161,11 +170,11 @@ def snap(
     """
     base, cap = forest.head[k_class, NODE], forest.head[k_class, CAP]
     first, depth = forest.head[k_class, SLOT], forest.head[k_class, DEPTH]
-    leaves, top = 1 << depth, 1 << (depth % STEP)
+    leaves, top = 1 << depth, top_of(depth)
     leaf_lanes = (1 << min(leaves, LANES)) - 1
     a, b, c, d = INF, -INF, INF, -INF
     block = top if l_outer < l_inner and r_inner < r_outer else 0
-    lanes = (1 << top) - 1
+    lanes = (1 << min(top, LANES)) - 1
     waiting, waiting_at, waiting_p = 0, 0, 0
     while block or waiting:
         # The blocks of leaves below a block are searched at once: going back up to it for each would test it each time.
@@ -224,10 +233,10 @@ def exists(forest: Forest, k_class: int, l_outer: float, l_inner: float, r_inner
     """Whether the tile reaches any subscription of a class. Stops at the first. O(sqrt m)."""
     base, cap = forest.head[k_class, NODE], forest.head[k_class, CAP]
     first, depth = forest.head[k_class, SLOT], forest.head[k_class, DEPTH]
-    leaves, top = 1 << depth, 1 << (depth % STEP)
+    leaves, top = 1 << depth, top_of(depth)
     found = 0
     block = top if l_outer < l_inner and r_inner < r_outer else 0
-    lanes = (1 << top) - 1
+    lanes = (1 << min(top, LANES)) - 1
     while block and not found:
         i = base + block
         mask = overlapping(forest, i, l_outer, l_inner, r_inner, r_outer) & lanes
@@ -256,10 +265,10 @@ def glimpse(
     those that are found first; (inf, -inf) if there are none. O(sqrt m)."""
     base, cap = forest.head[k_class, NODE], forest.head[k_class, CAP]
     first, depth = forest.head[k_class, SLOT], forest.head[k_class, DEPTH]
-    leaves, top = 1 << depth, 1 << (depth % STEP)
+    leaves, top = 1 << depth, top_of(depth)
     west, north = INF, -INF
     block = top if l_outer < l_inner and r_inner < r_outer else 0
-    lanes = (1 << top) - 1
+    lanes = (1 << min(top, LANES)) - 1
     while block and west == INF:
         i = base + block
         mask = overlapping(forest, i, l_outer, l_inner, r_inner, r_outer) & lanes
@@ -290,10 +299,10 @@ def count(forest: Forest, k_class: int, l_outer: float, l_inner: float, r_inner:
     """The number of subscriptions of a class that the tile reaches. O(sqrt m)."""
     base, cap = forest.head[k_class, NODE], forest.head[k_class, CAP]
     first, depth = forest.head[k_class, SLOT], forest.head[k_class, DEPTH]
-    leaves, top = 1 << depth, 1 << (depth % STEP)
+    leaves, top = 1 << depth, top_of(depth)
     total = 0
     block = top if l_outer < l_inner and r_inner < r_outer else 0
-    lanes = (1 << top) - 1
+    lanes = (1 << min(top, LANES)) - 1
     while block:
         mask = overlapping(forest, base + block, l_outer, l_inner, r_inner, r_outer) & lanes
         down = 0
@@ -324,11 +333,11 @@ def report(
     """
     base, cap = forest.head[k_class, NODE], forest.head[k_class, CAP]
     first, depth = forest.head[k_class, SLOT], forest.head[k_class, DEPTH]
-    leaves, top = 1 << depth, 1 << (depth % STEP)
+    leaves, top = 1 << depth, top_of(depth)
     size = len(out)
     total = 0
     block = top if l_outer < l_inner and r_inner < r_outer else 0
-    lanes = (1 << top) - 1
+    lanes = (1 << min(top, LANES)) - 1
     while block and total <= size:
         mask = overlapping(forest, base + block, l_outer, l_inner, r_inner, r_outer) & lanes
         down = 0

@@ -26,6 +26,7 @@ from indexes.boards.kernels.forest import (
     next_block,
     overlapping,
     reached,
+    top_of,
     within,
 )
 from indexes.boards.kernels.scratch import Scratch, Shortlist
@@ -55,12 +56,12 @@ def fetch(
     """
     base, cap = forest.head[k_class, NODE], forest.head[k_class, CAP]
     first, depth = forest.head[k_class, SLOT], forest.head[k_class, DEPTH]
-    leaves, top = 1 << depth, 1 << (depth % STEP)
+    leaves, top = 1 << depth, top_of(depth)
     most = min(most, len(shortlist.l) - 2 * LANES)
     # The blocks of leaves to be read, and the masks of their leaves.
     group, chosen = shortlist.west, shortlist.better
     n = 0
-    block, lanes = top, (1 << top) - 1
+    block, lanes = top, (1 << min(top, LANES)) - 1
     leaf_lanes = (1 << min(leaves, LANES)) - 1
     while block and n <= most:
         groups, known = 0, n
