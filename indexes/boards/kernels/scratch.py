@@ -27,10 +27,10 @@ class Shortlist(NamedTuple):
     """The subscriptions near one change, by column: their ends `l` and `r`, how many objects of the west list their
     range holds (`west`), and how many of both lists (`better`).
 
-    Row z of `box` is the bounding box (lmin, lmax, rmin, rmax) of those with z objects of the west list that gain the
-    object at hand. `passed` is scratch of a batch: by how many more objects crossed this rank upwards than downwards.
-    The first `gone[0]` of `gone_l` and `gone_r` are the ends of subscriptions near the change that are no longer in the
-    region, apart from those that have left it lately, and are still among the others.
+    Row z of `box` is the bounding box of those with z objects of the west list that gain the object at hand: the
+    maxima of -l, l, -r and r. `passed` is scratch of a batch: by how many more objects crossed this rank upwards than
+    downwards. The first `gone[0]` of `gone_l` and `gone_r` are the ends of subscriptions near the change that are no
+    longer in the region, apart from those that have left it lately, and are still among the others.
     """
 
     l: Floats

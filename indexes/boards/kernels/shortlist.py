@@ -58,7 +58,7 @@ def fetch(
     first, depth = forest.head[k_class, SLOT], forest.head[k_class, DEPTH]
     leaves, top = 1 << depth, top_of(depth)
     most = min(most, len(shortlist.l) - 2 * LANES)
-    # The blocks of leaves to be read, and the masks of their leaves.
+    # The blocks of leaves to be read, and the masks of their leaves, in columns that nothing is in yet.
     group, chosen = shortlist.west, shortlist.better
     n = 0
     block, lanes = top, (1 << min(top, LANES)) - 1
@@ -244,8 +244,8 @@ def cover(shortlist: Shortlist, n: int, least: int, most: int, k: int, tiles: Ti
 def foreign(
     shortlist: Shortlist, n: int, west: float, east: float, south: float, north: float, least: int, most: int
 ) -> bool:
-    """Whether the closed box holds a subscription with fewer than `least` or more than `most` better objects. Those that
-    were set aside have more."""
+    """Whether the closed box holds a subscription with fewer than `least` or more than `most` better objects. Those
+    that were set aside have more."""
     west, north = below(west), above(north)
     gone_l, gone_r, gone = shortlist.gone_l, shortlist.gone_r, shortlist.gone[0]
     found = 0

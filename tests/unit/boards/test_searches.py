@@ -1,5 +1,6 @@
-"""Searches that only kernels call: the first subscriptions that a tile reaches, and all those near a change, with those
-that have left its region."""
+"""Searches that only kernels call: the first subscriptions that a tile reaches, and those near a change, apart from
+which those are that have left its region.
+"""
 
 from __future__ import annotations
 
