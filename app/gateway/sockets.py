@@ -20,10 +20,10 @@ from app.security.callers import Caller
 from app.security.scopes import EVERYTHING
 from app.security.tickets import Ticket
 from app.streaming.buffer import Form
-from app.streaming.connection import WAITS
 from app.streaming.frames import encode_json
 from app.streaming.moves import Moved
 from app.streaming.operations import SocketRequest
+from app.streaming.outlet import WAITS
 from app.streaming.requests import Answered, Peer
 from app.streaming.sse import START, SseConnection
 from app.streaming.websocket import FRAMES, LARGEST, Refusal, Socket, not_now, nothing_more

@@ -8,6 +8,7 @@ client has not taken what it was sent: what is behind stays in the socket. Heads
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import Any
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
@@ -16,7 +17,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from app.api.problems import Problem
 from app.server.limits import Unread, limits_of, refusal
-from app.streaming.connection import Writing
+from app.streaming.outlet import Outlet
 from app.streaming.sse import CHUNK
 
 LARGEST_HEAD = 1 << 16
@@ -51,8 +52,9 @@ class HttpProtocol(HttpToolsProtocol):
 
     `_gathered` are the bytes since the last end of a head or of a piece of a body, `_came` those of the body since
     somebody last looked. `_rest` was read and is not parsed yet. `_untaken` says that the client has not taken the last
-    response yet, so that the next request waits. Nothing has come since `_idle_since`, where that is not None, which
-    `_idle` looks at. `_again` is a head to be read again, before what is behind it, empty where there is none.
+    response yet, so that the next request waits. `_outlet` is that of the last stream. Nothing has come since
+    `_idle_since`, where that is not None, which `_idle` looks at. `_again` is a head to be read again, before what is
+    behind it, empty where there is none.
     """
 
     # Python keeps few attributes of an object where they are found fastest, and uvicorn has as many.
@@ -64,6 +66,7 @@ class HttpProtocol(HttpToolsProtocol):
         "_idle_since",
         "_in_head",
         "_limits",
+        "_outlet",
         "_patience",
         "_problem",
         "_rest",
@@ -86,6 +89,7 @@ class HttpProtocol(HttpToolsProtocol):
         self._again = b""
         self._rest = b""
         self._untaken = False
+        self._outlet: Outlet | None = None
         self._problem: Problem | None = None
         self._patience: asyncio.TimerHandle | None = None
         self._idle: asyncio.TimerHandle | None = None
@@ -96,6 +100,7 @@ class HttpProtocol(HttpToolsProtocol):
         self._wait_no_more()
         self._idle_no_more()
         self._unread.end()
+        self._shut()
         self._rest = b""
         super().connection_lost(exc)
 
@@ -106,6 +111,7 @@ class HttpProtocol(HttpToolsProtocol):
 
     def pause_writing(self) -> None:
         super().pause_writing()
+        self._shut()
         self._unread.begin()
 
     def resume_writing(self) -> None:
@@ -114,6 +120,11 @@ class HttpProtocol(HttpToolsProtocol):
         if self._untaken:
             self._untaken = False
             self.on_response_complete()
+
+    def _shut(self) -> None:
+        """Let the last stream look again before it writes."""
+        if self._outlet is not None:
+            self._outlet.shut()
 
     # --- parsing ----------------------------------------------------------------------------------------------------
 
@@ -196,7 +207,11 @@ class HttpProtocol(HttpToolsProtocol):
         # There is no path where the connection goes over to another protocol.
         path = self.scope.get("path", "")
         if path.endswith("/stream"):
-            extensions: dict[str, Any] = {CHUNK: Chunks(self.cycle).writing()}
+            if self._outlet is not None:
+                # A stream that may not have ended is not looked after any more.
+                self._outlet.retire()
+            self._outlet = Outlet(partial(_writes_chunks, self.cycle), self.transport.write)
+            extensions: dict[str, Any] = {CHUNK: self._outlet}
             self.scope["extensions"] = extensions
         elif path:
             self.cycle.transport = Together(self.loop, self.transport)
@@ -292,6 +307,7 @@ class HttpProtocol(HttpToolsProtocol):
     def _refuse(self, problem: Problem) -> None:
         """Read nothing more, and answer what cannot be read once all before it is answered."""
         self._wait_no_more()
+        self._shut()
         self._rest = b""
         cycle = self.cycle
         if cycle is None or cycle.response_complete:
@@ -422,26 +438,7 @@ class Together:
         return self._to.is_closing()
 
 
-class Chunks:
-    """The body of the response of one cycle, where it is sent in chunks: its pieces are written without waiting."""
-
-    # Two methods of an object are called in less time than two partial functions.
-    __slots__ = ("_cycle", "_flow", "_to")
-
-    def __init__(self, cycle: Any) -> None:
-        self._cycle = cycle
-        self._flow: Flow = cycle.flow
-        self._to = cycle.transport.write
-
-    def writing(self) -> Writing:
-        """What a connection is given to write by."""
-        return self._would_write, self._write
-
-    def _would_write(self) -> bool:
-        """Whether a piece can be written without waiting."""
-        cycle = self._cycle
-        open: bool = cycle.chunked_encoding and not (cycle.disconnected or cycle.response_complete)
-        return open and not self._flow.write_paused
-
-    def _write(self, body: bytes) -> None:
-        self._to(b"%x\r\n%b\r\n" % (len(body), body))
+def _writes_chunks(cycle: Any) -> bool:
+    """Whether a chunk of the response of a cycle can be written without waiting."""
+    open: bool = cycle.chunked_encoding and not (cycle.disconnected or cycle.response_complete)
+    return open and not cycle.flow.write_paused and not cycle.transport.is_closing()

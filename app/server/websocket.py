@@ -27,6 +27,7 @@ except ImportError:
 from app.api.problems import Problem
 from app.server.limits import Unread, limits_of, refusal
 from app.streaming.frames import BINARY, TEXT, Content, head_of
+from app.streaming.outlet import Outlet
 from app.streaming.websocket import FRAMES, LARGEST, READ, WRITE
 
 LARGEST_MESSAGE = 1 << 20
@@ -101,14 +102,17 @@ class SocketProtocol(WebSocketsSansIOProtocol):
         super().connection_made(transport)
         self.queue = Messages()
         self._unread = Unread(self.loop, self.transport, limits_of(self.config).unread_seconds)
+        self._outlet = Outlet(self._writes_now, self.transport.write)
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self._outlet.shut()
         self._unread.end()
         self._rest = b""
         super().connection_lost(exc)
 
     def pause_writing(self) -> None:
         super().pause_writing()
+        self._outlet.shut()
         self._pongs = 0
         self._unread.begin()
 
@@ -117,6 +121,7 @@ class SocketProtocol(WebSocketsSansIOProtocol):
         self._unread.end()
 
     def shutdown(self) -> None:
+        self._outlet.shut()
         if self.handshake_initiated:
             super().shutdown()
         else:
@@ -149,6 +154,8 @@ class SocketProtocol(WebSocketsSansIOProtocol):
                     continue
             if not self._owed and not self._begin_frame(rest, at):
                 break
+            # What it says may close the connection.
+            self._outlet.shut()
             end = min(end, at + self._owed)
             self._owed -= end - at
             super().data_received(rest[at:end])
@@ -269,6 +276,7 @@ class SocketProtocol(WebSocketsSansIOProtocol):
             if len(data) <= LARGEST_FRAMED:
                 self.transport.write(head_of(kind, len(data)) + data)
                 return
+        self._outlet.shut()
         await super().send(message)
         if message["type"] == "websocket.accept":
             self._take_rest()
@@ -283,7 +291,7 @@ class SocketProtocol(WebSocketsSansIOProtocol):
                 LARGEST: self._allow,
                 READ: self._read_now,
                 WRITE: self._write_now,
-                FRAMES: (self._writes_now, self.transport.write),
+                FRAMES: self._outlet,
             }
 
     def _allow(self, most: int) -> None:
@@ -327,6 +335,7 @@ class SocketProtocol(WebSocketsSansIOProtocol):
         super().send_keepalive_ping()
 
     def keepalive_timeout(self) -> None:
+        self._outlet.shut()
         if (self.read_paused or self._heard) and self.ping_timeout is not None:
             # The pong may have come: it is read when what came ahead of it has been taken.
             self._heard = False
@@ -355,10 +364,12 @@ class SocketProtocol(WebSocketsSansIOProtocol):
     def _end(self, why: str) -> None:
         if self.close_sent or self.transport.is_closing():
             return
+        self._outlet.shut()
         self.conn.fail(CloseCode.POLICY_VIOLATION, why)
         self.handle_parser_exception()
 
     def handle_parser_exception(self) -> None:
+        self._outlet.shut()
         if self.conn.close_sent is None:
             # The handshake is not answered yet, so that there is no way to say why.
             self.transport.abort()

@@ -61,7 +61,7 @@ class LiveBoard(ListResource):
         self.by_slot: dict[int, LiveList] = {}
         self._changes: list[Channel | None] = []
         """By slot, the channel of changes."""
-        self._lone_readers = LoneReaders()
+        self._lone_readers = LoneReaders(hub.pump)
         self._olds: list[Channel | None] = []
         """By slot, the channel of changes with old values; `_n_olds` are there."""
         self._n_olds = 0
@@ -134,7 +134,7 @@ class LiveBoard(ListResource):
     def _deliver_columns(self, changes: ChangedLists) -> None:
         """As `_deliver_changes`, of changes by column."""
         if not self._n_olds:
-            sent = self._lone_readers.deliver(changes, self.write, Words.of(self.hub.epoch, CHANGE, blocks=False))
+            sent = self._lone_readers.deliver(changes, self.write, self.hub.epoch)
             if sent is not None:
                 self._sent += sent
                 return

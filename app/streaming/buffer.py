@@ -163,6 +163,15 @@ class Message:
 message = Message.of
 
 
+def change_of(kept: bytes) -> Message:
+    r"""A change of what is kept of it, for a queue: its seq is not looked at there.
+
+    >>> change_of(b'"event":"change","cursor":"e:43","seq":43}').block
+    b'id: e:43\nevent: change\ndata: {"seq":43}\n\n'
+    """
+    return Message.of_rest(-1, CHANGE, kept) if kept[0] == _QUOTE else Message(-1, CHANGE, kept)
+
+
 class Bundle(Message):
     """Changes for several readers of a connection: one for each of `readers`, in order, as WebSockets have them.
 
@@ -271,7 +280,8 @@ class Channel:
     `kept` are all messages after the seq `floor`, at most `keep` of them and `KEPT_BYTES` bytes: they have `nbytes`.
     `log` may have `most` elements before it is settled; `past` counts the messages that are kept no longer, and
     `published` all so far. `left_at` is when the last reader left, undefined while there are readers. `lone` is the
-    only reader, where it takes messages now and its connection takes bundles; None once there was a conflated one.
+    only reader, where it takes messages now and its connection takes bundles or blocks; None once there was a conflated
+    one.
     `listener`, if there is one, is notified of it as that of `slot`. `diffs` has what the messages after the seq
     `diffs_floor` changed, for conflated readers; None as long as there was none.
     """
@@ -395,7 +405,7 @@ class Channel:
         self.lone = None
         if len(self.readers) == 1 and self.diffs is None:
             (reader,) = self.readers
-            if reader.connection.bundles and not reader.void:
+            if (reader.connection.bundles or reader.blocks) and not reader.void:
                 self.lone = reader
         if self.listener is not None:
             self.listener.note(self.slot, self)

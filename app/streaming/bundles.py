@@ -32,7 +32,7 @@ def publish_all(
         if channel is None:
             continue
         reader = channel.lone
-        if reader is None or blocks:
+        if reader is None or blocks or reader.blocks:
             item = shared.get(id(text))
             if item is None:
                 item = shared[id(text)] = made(seq, CHANGE, text)

@@ -11,11 +11,12 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from itertools import count
 from typing import ClassVar, Protocol
 
-from app.streaming.buffer import CHANGE, GONE, LONGER, READY, Bundle, Channel, Conflation, Message
+from app.streaming.buffer import CHANGE, GONE, LONGER, READY, Bundle, Channel, Conflation, Message, change_of
+from app.streaming.outlet import WAITS
 from app.streaming.protocols import Conflating
 
 WAKE_AT_ONCE = 128
@@ -30,21 +31,10 @@ PIECE = 1 << 18
 GOING_AWAY = 1001
 POLICY = 1008
 
-Writing = tuple[Callable[[], bool], Callable[[bytes], None]]
-"""What a server has for a connection that is sent bytes without waiting: whether it would write now, and write."""
-
-
-def not_now() -> bool:
-    """A server that sends what it is given to send, and waits with it."""
-    return False
-
-
-def write_nothing(data: bytes) -> None:
-    """Never called: it goes with `not_now`."""
-
-
-WAITS: Writing = not_now, write_nothing
-"""A server without a way to write at once."""
+Waking = tuple["Connection", "asyncio.Future[None]", "Reader | None", bytes, bytes]
+"""A connection to wake, what its task waits for, and what it was handed: whose change it is, what is kept of it, and
+the bytes that are written for it. One that was handed nothing has no reader here.
+"""
 
 _numbers = count(1)
 """The numbers of connections."""
@@ -54,25 +44,58 @@ class Pump:
     """Wakes connections a few at a time, so that a change that reaches thousands leaves the loop room for others."""
 
     def __init__(self) -> None:
-        self._asleep: deque[tuple[Connection, asyncio.Future[None]]] = deque()
+        self._asleep: deque[Waking] = deque()
         self._running = False
 
     def wake(self, connection: Connection, waiter: asyncio.Future[None]) -> None:
         """Let a connection, whose task waits for `waiter`, go on soon. O(1)."""
-        self._asleep.append((connection, waiter))
+        self._asleep.append((connection, waiter, None, b"", b""))
         if not self._running:
-            self._running = True
-            waiter.get_loop().call_soon(self._run)
+            self._run_soon()
+
+    def hand(self, readers: Iterable[Reader], texts: Iterable[bytes], pieces: Iterable[bytes]) -> None:
+        """As `Reader.push` of one change after another, of which `texts` are what is kept and `pieces` what their
+        connections write. The readers are neither void nor conflated. O(changes).
+
+        A connection that has nothing to do is handed the piece: nothing is queued or counted unless something else
+        happens to the connection before the piece is written, or the piece cannot be written at once.
+        """
+        add = self._asleep.append
+        for reader, text, piece in zip(readers, texts, pieces, strict=True):
+            connection = reader.connection
+            waiter = connection.waiter
+            if waiter is None:
+                reader.push(change_of(text))
+            else:
+                connection.waiter = None
+                connection.handed = waking = (connection, waiter, reader, text, piece)
+                add(waking)
+        if self._asleep and not self._running:
+            self._run_soon()
+
+    def _run_soon(self) -> None:
+        self._running = True
+        self._asleep[0][1].get_loop().call_soon(self._run)
 
     def _run(self) -> None:
         asleep = self._asleep
+        take = asleep.popleft
         for _ in range(min(WAKE_AT_ONCE, len(asleep))):
-            connection, waiter = asleep.popleft()
-            if not waiter.done():
-                connection.go_on(waiter)
-        self._running = bool(asleep)
+            waking = take()
+            connection = waking[0]
+            if connection.handed is waking and connection.outlet.open:
+                connection.handed = None
+                try:
+                    connection.outlet.write(waking[4])
+                except Exception as error:
+                    waking[1].set_exception(error)
+                else:
+                    connection.waiter = waking[1]
+            elif not waking[1].done():
+                connection.go_on(waking[1])
+        self._running = False
         if asleep:
-            asleep[0][1].get_loop().call_soon(self._run)
+            self._run_soon()
 
 
 class Reader:
@@ -124,6 +147,8 @@ class Reader:
         if self.conflation is not None and item.event == CHANGE:
             connection.hub.conflator.hold(self, self.conflation, item.seq)
             return
+        if connection.handed is not None:
+            connection.take_back()
         if connection.depth and self.waiting + connection.depth >= self.room:
             connection.take_apart()
         if self.waiting >= self.room or connection.nbytes > connection.most + connection.begun:
@@ -158,6 +183,7 @@ class Reader:
         """Queue what the stream begins with, or go on with after it fell behind, however much it is."""
         self.set_void(False)
         connection = self.connection
+        connection.take_back()
         if self.channel is not None:
             # What waits for it counts.
             connection.take_apart()
@@ -215,6 +241,7 @@ class Connection(ABC):
         "depth",
         "ending",
         "extended",
+        "handed",
         "heartbeat_due",
         "hub",
         "keys",
@@ -224,6 +251,7 @@ class Connection(ABC):
         "most",
         "nbytes",
         "number",
+        "outlet",
         "queue",
         "several",
         "timers",
@@ -256,6 +284,10 @@ class Connection(ABC):
         self.extended = False
         """Whether a stream began since the queue was empty: its reader may have more than `limit` messages waiting."""
         self.late: list[Reader] = []
+        self.outlet = WAITS
+        """By what it is written to without waiting."""
+        self.handed: Waking | None = None
+        """A change that is written soon, ahead of the queue: see `Pump.hand`. There is none while the task works."""
         self.waiter: asyncio.Future[None] | None = None
         self.heartbeat_due = False
         self.ending: int | None = None
@@ -296,6 +328,7 @@ class Connection(ABC):
         """Do what there is to do: at once where nothing but messages waits, which saves a turn of the task, else in
         the task, which waits for `waiter`.
         """
+        self.take_back()
         if self.queue and not self.late and not self.heartbeat_due and self.ending is None:
             try:
                 self.send_now()
@@ -365,6 +398,8 @@ class Connection(ABC):
 
     def append(self, reader: Reader, item: Message) -> None:
         """Queue a message. O(1)."""
+        if self.handed is not None:
+            self.take_back()
         size = item.size
         reader.waiting += 1
         reader.nbytes += size
@@ -376,6 +411,7 @@ class Connection(ABC):
         readers are neither void nor conflated. Where no limit is near the changes are queued as a bundle, with its
         `frames`.
         """
+        self.take_back()
         n, several = len(texts), self.several
         nbytes = sum(map(len, texts)) + n * LONGER
         depth = 1 if len(set(readers)) == n else n
@@ -383,11 +419,19 @@ class Connection(ABC):
         # The room of a reader shrinks when none of its messages waits, which is not known of those in bundles.
         if several is None or n == 1 or not fits or self.extended:
             for reader, text in zip(readers, texts, strict=True):
-                reader.push(Message.of_rest(-1, CHANGE, text))
+                reader.push(change_of(text))
             return
         self.depth += depth
         self.append(several, Bundle(readers, texts, nbytes, frames))
         self.wake()
+
+    def take_back(self) -> None:
+        """Let what the connection was handed wait in the queue. O(1)."""
+        handed, self.handed = self.handed, None
+        if handed is not None:
+            _, _, reader, text, _ = handed
+            assert reader is not None, "only changes are handed"
+            self.append(reader, change_of(text))
 
     def take_apart(self) -> None:
         """Let the bundles in the queue be messages one by one. O(messages)."""
@@ -414,6 +458,7 @@ class Connection(ABC):
         """What a reader has in the queue is not to be sent. O(1) amortised."""
         if reader.void:
             return
+        self.take_back()
         self.take_apart()
         reader.set_void(True)
         self._void += reader.waiting
@@ -438,6 +483,9 @@ class Connection(ABC):
         if waiter is not None:
             self.waiter = None
             self.hub.pump.wake(self, waiter)
+        elif self.handed is not None:
+            # Behind what it was handed there is something else to do.
+            self.take_back()
 
     def end(self, code: int, drop: bool = False) -> None:
         """End the connection once the queue is empty, or at once with what is in it dropped."""
@@ -445,6 +493,7 @@ class Connection(ABC):
             self.ending = code
         if drop:
             self.hub.connections.remove(self)
+            self.handed = None
             self.queue.clear()
             self.late.clear()
             self.nbytes = self._void_bytes = self.depth = 0

@@ -1,4 +1,5 @@
-"""The frames of a WebSocket: JSON in text, or the same objects as MessagePack in binary frames.
+"""The frames of a WebSocket: JSON in text, or the same objects as MessagePack in binary frames. Also the chunks of a
+response's body.
 
 MessagePack has more than JSON: binary data, extension types, keys of any type, numbers that are not finite. All of that
 is refused.
@@ -79,6 +80,15 @@ def head_of(kind: int, size: int) -> bytes:
 
 TEXT_HEADS = [head_of(TEXT, size) for size in range(1 << 10)]
 """The heads of text frames of messages that are not large, by their size."""
+
+
+def chunk(body: bytes) -> bytes:
+    r"""A piece of a body that is sent in chunks.
+
+    >>> chunk(b"id: e:43\n\n")
+    b'a\r\nid: e:43\n\n\r\n'
+    """
+    return b"%x\r\n%b\r\n" % (len(body), body)
 
 
 def pack_json(text: str | bytes) -> bytes:

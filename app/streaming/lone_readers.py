@@ -6,14 +6,16 @@ what this reader's messages begin with; the channel itself is not read.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from app.rendering.boards import BoardJson
-from app.streaming.buffer import SMALL, Channel, Words
+from app.streaming.buffer import CHANGE, SMALL, Channel, Words
+from app.streaming.frames import chunk
+from app.streaming.protocols import Handing
 from indexes.boards.changed_lists import ChangedLists
 from indexes.core.arrays import Ints
 
@@ -25,12 +27,14 @@ FEW = 64
 
 
 class LoneReaders:
-    """By the slot of each live list: the number of the connection that follows it alone, its reader, what the messages
-    of this reader begin with, and the log of its channel.
+    """By the slot of each live list: the number of the connection that follows it alone, whether this one has blocks,
+    its reader, what the messages of this reader begin with, and the log of its channel.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, pump: Handing) -> None:
+        self._pump = pump
         self._numbers: Ints = np.full(16, OTHERS, np.int64)
+        self._blocks = np.zeros(16, np.bool_)
         self._readers: list[Any] = []
         self._prefixes: list[bytes] = []
         self._logs: list[list[Any]] = []
@@ -48,6 +52,7 @@ class LoneReaders:
         if slot >= len(self._numbers):
             # Twice as many at least, so that it is amortised O(1).
             self._numbers = np.append(self._numbers, np.full(slot + 1, OTHERS, np.int64))
+            self._blocks = np.append(self._blocks, np.zeros(slot + 1, np.bool_))
         before = self._channels[slot]
         if before is not None:
             before.listener = None
@@ -64,17 +69,19 @@ class LoneReaders:
         """Take over the lone reader of a channel, or that it has none. O(1)."""
         reader: Any = channel.lone
         if reader is not None and not reader.packed:
-            self._set(slot, reader.connection.number, reader, reader.prefix)
+            self._set(slot, reader.connection.number, reader)
         else:
             self._set(slot, NOBODY if not channel.readers and channel.diffs is None else OTHERS)
 
-    def _set(self, slot: int, number: int, reader: Any = None, prefix: bytes = b"") -> None:
-        self._numbers[slot], self._readers[slot], self._prefixes[slot] = number, reader, prefix
+    def _set(self, slot: int, number: int, reader: Any = None) -> None:
+        self._numbers[slot], self._readers[slot] = number, reader
+        self._blocks[slot] = reader is not None and reader.blocks
+        self._prefixes[slot] = b"" if reader is None else reader.prefix
 
-    def deliver(self, changes: ChangedLists, write: BoardJson, words: Words) -> int | None:
+    def deliver(self, changes: ChangedLists, write: BoardJson, epoch: str) -> int | None:
         """Keep and queue changes as `publish_all` does. Returns how many readers they have; None, with nothing done,
-        where they are few, a list has other readers, or frames cannot be laid out. O(changes), and O(n log n) where
-        they are not in order of connections.
+        where they are few, a list has other readers, or what is sent cannot be laid out. O(changes), and O(n log n)
+        where those of sockets are not in order of connections.
         """
         slots = changes.slot_column()
         if len(slots) < FEW or slots.max() >= len(self._numbers):
@@ -82,23 +89,66 @@ class LoneReaders:
         numbers = self._numbers[slots]
         if numbers.min() < NOBODY:
             return None
+        blocks = self._blocks[slots]
+        if not blocks.any():
+            deliveries = [self._framed(changes, write, epoch)]
+        elif blocks.all():
+            deliveries = [self._in_chunks(changes, write, epoch)]
+        else:
+            deliveries = [
+                self._in_chunks(changes.reordered(np.flatnonzero(blocks)), write, epoch),
+                self._framed(changes.reordered(np.flatnonzero(~blocks)), write, epoch),
+            ]
+        if None in deliveries:
+            return None
+        for deliver in deliveries:
+            assert deliver is not None
+            deliver()
+        return int(np.count_nonzero(numbers))
+
+    def _in_chunks(self, changes: ChangedLists, write: BoardJson, epoch: str) -> Callable[[], None]:
+        """The delivery of changes to readers of blocks."""
+        texts = write.changed(changes, Words.of(epoch, CHANGE, blocks=True))
+        at = changes.slots()
+
+        def deliver() -> None:
+            self._keep(at, changes.seqs(), texts)
+            self._pump.hand(map(self._readers.__getitem__, at), texts, map(chunk, texts))
+
+        return deliver
+
+    def _framed(self, changes: ChangedLists, write: BoardJson, epoch: str) -> Callable[[], None] | None:
+        """The delivery of changes to sockets, and of those that nobody follows; None where it cannot be laid out."""
+        numbers = self._numbers[changes.slot_column()]
         if (numbers[1:] < numbers[:-1]).any():
             order = np.argsort(numbers, kind="stable")
-            slots, numbers, changes = slots[order], numbers[order], changes.reordered(order)
-        at: list[int] = slots.tolist()
+            numbers, changes = numbers[order], changes.reordered(order)
+        at = changes.slots()
+        words = Words.of(epoch, CHANGE, blocks=False)
         framed = write.framed(changes, words, list(map(self._prefixes.__getitem__, at)))
         if framed is None:
             return None
         texts, frames, ends = framed
-        self._keep(at, changes.seqs(), texts)
-        readers = list(map(self._readers.__getitem__, at))
-        cuts = (np.flatnonzero(numbers[1:] != numbers[:-1]) + 1).tolist()
-        for first, last in pairwise((0, *cuts, len(at))):
-            if readers[first] is not None:
+
+        def deliver() -> None:
+            self._keep(at, changes.seqs(), texts)
+            readers = list(map(self._readers.__getitem__, at))
+            cuts = (np.flatnonzero(numbers[1:] != numbers[:-1]) + 1).tolist()
+            alone: list[int] = []
+            for first, last in pairwise((0, *cuts, len(at))):
+                if readers[first] is None:
+                    continue
+                if last - first == 1:
+                    alone.append(first)
+                    continue
                 begin = ends[first - 1] if first else 0
                 some = readers[first:last]
                 some[0].connection.push_all(some, texts[first:last], frames[begin : ends[last - 1]])
-        return int(np.count_nonzero(numbers))
+            if alone:
+                pieces = [frames[ends[n - 1] if n else 0 : ends[n]] for n in alone]
+                self._pump.hand(map(readers.__getitem__, alone), map(texts.__getitem__, alone), pieces)
+
+        return deliver
 
     def _keep(self, slots: Sequence[int], seqs: Sequence[int], texts: Sequence[bytes]) -> None:
         """As `Channel.retain` for each of some changes."""

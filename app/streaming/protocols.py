@@ -6,7 +6,7 @@ They say what streams of a subscription begin with, and how a slice becomes mess
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, ClassVar, Protocol, TypeVar
 
 from app.errors import FieldError, Invalid
@@ -56,11 +56,19 @@ class Conflating(Protocol):
     ) -> None: ...
 
 
+class Handing(Protocol):
+    """What lone readers need of `app.streaming.connection.Pump`."""
+
+    def hand(self, readers: Iterable[Any], texts: Iterable[bytes], pieces: Iterable[bytes], /) -> None: ...
+
+
 class StreamHub(Protocol):
     """What live resources need of `app.streaming.hub.Hub`."""
 
     epoch: str
 
+    @property
+    def pump(self) -> Handing: ...
     @property
     def conflator(self) -> Conflating: ...
     def message(self, seq: int, event: str, data: str) -> Message: ...

@@ -14,11 +14,13 @@ from starlette.types import Receive, Scope, Send
 from app.security.callers import Caller
 from app.security.keyring import Keyring
 from app.streaming.buffer import Form
-from app.streaming.connection import PIECE, WAITS, Connection, Reader
+from app.streaming.connection import PIECE, Connection, Reader
+from app.streaming.frames import chunk
 from app.streaming.hub import Hub
+from app.streaming.outlet import WAITS
 
 CHUNK = "rankcast.chunk"
-"""Extension of a request's scope: writes pieces of the body that has begun, without waiting."""
+"""Extension of a request's scope: an outlet by which chunks of the body that has begun are written."""
 
 START = {
     "type": "http.response.start",
@@ -80,7 +82,7 @@ class EventStream(Response):
 class SseConnection(Connection):
     """A connection with one reader."""
 
-    __slots__ = ("_receive", "_send", "_would_write", "_write", "reader")
+    __slots__ = ("_receive", "_send", "reader")
     hub: Hub
     transport = "sse"
     blocks = True
@@ -90,11 +92,10 @@ class SseConnection(Connection):
         self.reader = Reader(self, wants_ready=ready, conflation=squash)
         self._receive = receive
         self._send = send
-        self._would_write, self._write = WAITS
 
     def write_by(self, scope: Scope) -> None:
         """Send by what the server of this request has for it, without waiting."""
-        self._would_write, self._write = (scope.get("extensions") or {}).get(CHUNK, WAITS)
+        self.outlet = (scope.get("extensions") or {}).get(CHUNK, WAITS)
 
     def readers(self) -> Iterable[Reader]:
         return (self.reader,)
@@ -109,11 +110,11 @@ class SseConnection(Connection):
             await self._send({"type": "http.response.body", "body": body, "more_body": True})
 
     def send_now(self) -> None:
-        if self._would_write():
+        if self.outlet.is_open():
             item = self.take_one()
             body = self._taken() if item is None else item.made_block or item.block
             if body:
-                self._write(body)
+                self.outlet.write(chunk(body))
 
     def _taken(self) -> bytes:
         some = self.take_some(PIECE)

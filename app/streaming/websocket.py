@@ -26,13 +26,14 @@ from app.security.scopes import Need
 from app.security.tickets import Ticket, Tickets
 from app.security.tokens import UnknownSigningKey
 from app.streaming.buffer import Bundle, Message
-from app.streaming.connection import POLICY, WAITS, Connection, Reader, Writing
+from app.streaming.connection import POLICY, Connection, Reader
 from app.streaming.frames import BINARY as BINARY_FRAME
 from app.streaming.frames import TEXT as TEXT_FRAME
 from app.streaming.frames import TEXT_HEADS, Content, head_of, pack, pack_json
 from app.streaming.hub import Hub
 from app.streaming.moves import Carry, Moves
 from app.streaming.operations import LONG, REQUEST, Bad, Operation, SocketRequest, read_operation
+from app.streaming.outlet import WAITS, Outlet
 from app.streaming.requests import FEWEST, MOST, Answered, Api, Requests
 
 MOST_ANSWERS = 256
@@ -54,8 +55,8 @@ MOVING = "maps/"
 LARGEST, READ, WRITE, FRAMES = "rankcast.largest", "rankcast.read", "rankcast.write", "rankcast.frames"
 """Extensions of a socket's scope. By the first the server takes larger messages: a function of their bytes. The second
 returns what has come and can be had without waiting, in the form of what is received. The third sends messages at once,
-in one piece; it returns false where it has not, since they would have to wait. The fourth writes what is in frames
-already, without waiting."""
+in one piece; it returns false where it has not, since they would have to wait. The fourth is an outlet by which frames
+are written."""
 
 AT_ONCE = 1 << 16
 """Bytes of messages that are sent in one piece, beyond which a peer that is slow is not written to."""
@@ -175,17 +176,17 @@ class Socket(Connection):
         self._read_more = read
         self._write = write
 
-    def send_by(self, writing: Writing) -> None:
+    def send_by(self, outlet: Outlet) -> None:
         """Send the peer frames by what its server has for it, without waiting."""
-        self._would_write, self._write_frames = writing
+        self.outlet = outlet
 
     def readers(self) -> Iterable[Reader]:
         return self._open.values()
 
     async def send_queue(self) -> None:
         while some := self.take_some(AT_ONCE):
-            if self._would_write():
-                self._write_frames(self._framed(some))
+            if self.outlet.is_open():
+                self.outlet.write(self._framed(some))
                 continue
             for reader, item in some:
                 for one, message in item.messages() if isinstance(item, Bundle) else ((reader, item),):
@@ -194,8 +195,8 @@ class Socket(Connection):
         self._emptied.set()
 
     def send_now(self) -> None:
-        if self._would_write():
-            self._write_frames(self._framed(self.take_some(AT_ONCE)))
+        if self.outlet.is_open():
+            self.outlet.write(self._framed(self.take_some(AT_ONCE)))
             if not self.queue:
                 self._emptied.set()
 

@@ -28,6 +28,10 @@ from app.errors import NotFound
 from app.security.callers import Caller
 from app.security.keyring import Keyring, new_key
 from app.security.tickets import Tickets
+from app.server.http import HttpProtocol
+from app.server.limits import Limits as ConnectionLimits
+from app.server.limits import ServerConfig
+from app.server.websocket import SocketProtocol
 from app.streaming import requests
 from app.streaming.moves import Moved
 from app.streaming.operations import SocketRequest
@@ -155,11 +159,15 @@ class Peer:
 
 
 def served(
-    case: Callable[[Site], Awaitable[None]] | None = None, *, limits: Limits | None = None, keys: bool = False
+    case: Callable[[Site], Awaitable[None]] | None = None,
+    *,
+    limits: Limits | None = None,
+    keys: bool = False,
+    at_once: bool = False,
 ) -> Any:
-    """Run a test against a server of its own."""
+    """Run a test against a server of its own: uvicorn's, or the service's, which has ways to write `at_once`."""
     if case is None:
-        return partial(served, limits=limits, keys=keys)
+        return partial(served, limits=limits, keys=keys, at_once=at_once)
 
     async def serve() -> None:
         site = Site(limits, keys=keys)
@@ -170,9 +178,18 @@ def served(
         app.state.wired = SimpleNamespace(service=site.service, sockets=sockets)
         app.add_middleware(Direct, routers=[boards.router], sockets=[SOCKETS])
         app.router.routes.append(WebSocketRoute(SOCKETS, Sockets()))
-        config = uvicorn.Config(
-            app, log_level="error", lifespan="off", ws="websockets-sansio", timeout_graceful_shutdown=2
-        )
+        options: dict[str, Any] = {"log_level": "error", "lifespan": "off", "timeout_graceful_shutdown": 2}
+        if at_once:
+            config: uvicorn.Config = ServerConfig(
+                app,
+                ConnectionLimits(PATIENCE, PATIENCE, 1, PATIENCE),
+                http=HttpProtocol,
+                ws=SocketProtocol,
+                ws_per_message_deflate=False,
+                **options,
+            )
+        else:
+            config = uvicorn.Config(app, ws="websockets-sansio", **options)
         with socket.socket() as listening:
             listening.bind(("127.0.0.1", 0))
             site.port = listening.getsockname()[1]
