@@ -324,18 +324,24 @@ class Connection(ABC):
     def send_now(self) -> None:  # noqa: B027 - not all can
         """Send what is in the queue, all or some of it, if that can be done without waiting."""
 
+    def beat_now(self) -> None:  # noqa: B027 - not all can
+        """Send the heartbeat that is due if that can be done without waiting; it is not due any more then."""
+
     def go_on(self, waiter: asyncio.Future[None]) -> None:
-        """Do what there is to do: at once where nothing but messages waits, which saves a turn of the task, else in
-        the task, which waits for `waiter`.
+        """Do what there is to do: at once where that are messages or a heartbeat, which saves a turn of the task, else
+        in the task, which waits for `waiter`.
         """
         self.take_back()
-        if self.queue and not self.late and not self.heartbeat_due and self.ending is None:
+        if not self.late and self.ending is None:
             try:
-                self.send_now()
+                if self.queue:
+                    self.send_now()
+                if self.heartbeat_due and not self.queue:
+                    self.beat_now()
             except Exception as error:
                 waiter.set_exception(error)
                 return
-            if not self.queue:
+            if not self.queue and not self.heartbeat_due:
                 self.waiter = waiter
                 return
         waiter.set_result(None)

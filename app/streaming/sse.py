@@ -121,8 +121,18 @@ class SseConnection(Connection):
         return some[0][1].block if len(some) == 1 else b"".join([item.block for _, item in some])
 
     async def send_heartbeat(self) -> None:
-        for cursor in self.hub.cursors(self.readers()).values():
-            await self._send({"type": "http.response.body", "body": f"id: {cursor}\n\n".encode(), "more_body": True})
+        for body in self._beats():
+            await self._send({"type": "http.response.body", "body": body, "more_body": True})
+
+    def beat_now(self) -> None:
+        if self.outlet.is_open():
+            self.heartbeat_due = False
+            for body in self._beats():
+                self.outlet.write(chunk(body))
+
+    def _beats(self) -> list[bytes]:
+        """The heartbeat: a block with the position alone, where there is one."""
+        return [f"id: {cursor}\n\n".encode() for cursor in self.hub.cursors(self.readers()).values()]
 
     async def send_end(self, code: int) -> None:
         await self._send({"type": "http.response.body", "body": b"", "more_body": False})

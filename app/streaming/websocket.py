@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice, takewhile
 from typing import Any, Protocol
@@ -237,11 +237,23 @@ class Socket(Connection):
         await self._send({"type": "websocket.send", kind: frame})
 
     async def send_heartbeat(self) -> None:
+        for frame in self._beats():
+            await self._send_frame(frame)
+
+    def beat_now(self) -> None:
+        if self.outlet.is_open():
+            self.heartbeat_due = False
+            for frame in self._beats():
+                kind, data = (TEXT_FRAME, frame.encode()) if isinstance(frame, str) else (BINARY_FRAME, frame)
+                self.outlet.write(head_of(kind, len(data)) + data)
+
+    def _beats(self) -> Iterator[str | bytes]:
+        """The heartbeat: the positions of all streams, of those as JSON and of those as MessagePack."""
         kinds = {entry.packed for entry in self._open.values()} or {self._packs}
         for packed in sorted(kinds):
             readers = [entry for entry in self._open.values() if entry.packed == packed]
             beat = {"event": "heartbeat", "cursors": self.hub.cursors(readers)}
-            await self._send_frame(pack(beat) if packed else _compact(beat))
+            yield pack(beat) if packed else _compact(beat)
 
     async def send_end(self, code: int) -> None:
         # What was asked for before is answered: a write may have been applied.

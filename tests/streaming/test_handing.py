@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable
 from contextlib import AsyncExitStack
 from functools import partial
 from typing import Any, cast
 from unittest.mock import patch
 
+import msgpack
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -16,7 +18,10 @@ from app.streaming import lone_readers
 from app.streaming.buffer import CHANGE, GONE, Channel, Message, change_of, message
 from app.streaming.connection import Connection, ConnectionHub, Pump, Reader
 from app.streaming.outlet import Outlet
+from app.streaming.sse import SseConnection
+from app.streaming.websocket import Socket
 from tests.streaming.site import SUBSCRIBE, Site, served
+from tests.streaming.world import Limits
 
 READERS = 2
 LIMIT, MOST = 3, 600
@@ -235,3 +240,26 @@ def test_streams_of_both_kinds_get_every_change_in_order(at_once: bool) -> None:
     run()
     # The first change finds out that it can be written at once.
     assert bool(written) == at_once
+
+
+@served(limits=Limits(heartbeat_seconds=0.1), at_once=True)
+async def test_heartbeats_do_not_wait_for_a_task_where_they_can_be_written(site: Site) -> None:
+    site.service.hub._clock = asyncio.get_running_loop().time
+    async with site.follow() as events, site.socket() as peer, site.socket() as packed:
+        await events.next()
+        await peer.ask(**SUBSCRIBE)
+        await packed.connection.send(msgpack.packb({**SUBSCRIBE, "id": "mine"}))
+        await packed.next()
+        with (
+            patch.object(SseConnection, "send_heartbeat", side_effect=AssertionError),
+            patch.object(Socket, "send_heartbeat", side_effect=AssertionError),
+        ):
+            site.service.hub.start()
+            for _ in range(2):
+                assert await events.next() == ("", "e1:5", None)
+                for each in (peer, packed):
+                    assert await each.next() == {"event": "heartbeat", "cursors": {"boards/delays": "e1:5"}}
+            site.change(1)
+            for each in (peer, packed):
+                while (await each.next())["event"] == "heartbeat":
+                    pass
