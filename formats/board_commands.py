@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sized
 from dataclasses import asdict, replace
 from typing import Any, TypeAlias
@@ -17,7 +18,9 @@ from indexes.boards.commands import AddSubscriptions, Command, Configure, Delete
 from indexes.boards.config import BoardConfig
 from indexes.boards.regions import Region, between
 from indexes.boards.zones import fields_of_zones, zones_of_fields
+from indexes.core.arrays import Floats
 from indexes.core.commands import Create, Drop
+from indexes.core.spaced_ids import SpacedIds
 
 Logged: TypeAlias = Command | Create[BoardConfig] | Drop
 """The commands of a board that the log holds."""
@@ -53,9 +56,7 @@ def _table_of(command: Logged) -> tuple[str, pa.Table] | None:
 def _small(command: Command) -> tuple[str, dict[str, Any]]:
     match command:
         case Events():
-            columns = {"op": command.op.tobytes(), "x": bytes_of(command.x), "y": bytes_of(command.y)}
-            batch = {"batch": True} if command.batch else {}
-            return "events", {**columns, "ids": rows.listed(command.ids), "payload": command.payload, **batch}
+            return "events", _event_fields(command)
         case AddSubscriptions():
             columns = {name: bytes_of(column) for name, column in columns_of(command.regions).items()}
             columns["k"] = command.k.astype("<i4").tobytes()
@@ -77,11 +78,7 @@ def _small(command: Command) -> tuple[str, dict[str, Any]]:
 def _command_of(name: str, fields: dict[str, Any]) -> Command:
     match name:
         case "events":
-            op, batch = np.frombuffer(fields["op"], np.uint8), fields.get("batch", False)
-            x, y = floats_of(fields["x"]), floats_of(fields["y"])
-            places = x if len(x) == len(y) else x.reshape(len(y), -1)
-            _check_lengths(len(y), op, fields["ids"])
-            return Events(op, fields["ids"], places, y, fields["payload"], batch=batch)
+            return _events_of_fields(fields)
         case "subscribe":
             sides = {name: floats_of(column) for name, column in fields.items() if name[:4] in ("l", "r", "side")}
             if "shape" in fields:
@@ -109,6 +106,40 @@ def _command_of(name: str, fields: dict[str, Any]) -> Command:
                 None if cut is None else zones_of_fields(cut),
             )
     raise rows.unknown(name)
+
+
+def _event_fields(command: Events) -> dict[str, Any]:
+    """The fields of some events. Where all do the same, its number is there once. A column of numbers that none of them
+    gives is left out, but for the places on a board with several range attributes. Ids that were cut out of a body are
+    written as they were, with a SPACE behind each."""
+    op, ids, x, y = command.op.tobytes(), command.ids, command.x, command.y
+    fields: dict[str, Any] = {"op": op[:1] if op.count(op[:1]) == len(op) else op}
+    if x.ndim > 1 or not _is_absent(x):
+        fields["x"] = bytes_of(x)
+    if not _is_absent(y):
+        fields["y"] = bytes_of(y)
+    fields |= {"ids": ids.texts.tobytes() if isinstance(ids, SpacedIds) else ids, "payload": command.payload}
+    return fields | {"batch": True} if command.batch else fields
+
+
+def _events_of_fields(fields: dict[str, Any]) -> Events:
+    """The inverse of `_event_fields`. Earlier versions wrote all columns whole, and lists of ids."""
+    ids, op = fields["ids"], np.frombuffer(fields["op"], np.uint8)
+    if isinstance(ids, bytes):
+        *ids, behind = ids.decode("ascii").split(" ")
+        if behind or "" in ids:
+            raise ValueError("an id is missing")
+    n = len(ids)
+    op = op.repeat(n) if len(op) == 1 else op
+    x, y = (floats_of(fields[name]) if name in fields else np.full(n, np.nan) for name in ("x", "y"))
+    _check_lengths(n, op, y)
+    places = x if len(x) == n else x.reshape(n, -1)
+    return Events(op, ids, places, y, fields["payload"], batch=fields.get("batch", False))
+
+
+def _is_absent(column: Floats) -> bool:
+    """Whether a column of several events is left out, as none of them gives it."""
+    return len(column) > 1 and math.isnan(column.item(0)) and bool(np.isnan(column).all())
 
 
 def _check_lengths(n: int, *columns: Sized) -> None:

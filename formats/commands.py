@@ -15,7 +15,6 @@ import pyarrow as pa
 
 from formats.checked_arrow import check
 from indexes.core.commands import Create, Drop
-from indexes.core.spaced_ids import SpacedIds
 
 T = TypeVar("T")
 C = TypeVar("C")
@@ -55,37 +54,10 @@ UNREADABLE = (
 """Exceptions of reading a payload that is no command."""
 
 
-class Packed(NamedTuple):
-    """A field as msgpack has it."""
-
-    content: bytes
-
-
-def listed(texts: list[str] | SpacedIds) -> list[str] | Packed:
-    """A field that is a list of texts. Those that were cut out of a body become it without a list."""
-    if isinstance(texts, list):
-        return texts
-    return (
-        texts.ids
-        if texts.packed is None
-        else Packed(msgpack.Packer().pack_array_header(len(texts)) + texts.packed.tobytes())
-    )
-
-
 def small(name: str, count: int, fields: dict[str, Any]) -> Part:
     """A command as one row; `count` is the number of seqs it takes."""
-    return Part(name, count, packed(fields))
-
-
-def packed(fields: dict[str, Any]) -> bytes:
-    """Fields in msgpack, some of which may be it already."""
-    if Packed not in map(type, fields.values()):
-        whole: bytes = msgpack.Packer().pack(fields)
-        return whole
-    pieces = [msgpack.Packer().pack_map_header(len(fields))]
-    for name, value in fields.items():
-        pieces += msgpack.packb(name), value.content if isinstance(value, Packed) else msgpack.packb(value)
-    return b"".join(pieces)
+    # `msgpack.packb` passes its options on by two more calls, which most small writes would pay for.
+    return Part(name, count, msgpack.Packer().pack(fields))
 
 
 def fields_of(payload: bytes) -> dict[str, Any]:

@@ -155,7 +155,7 @@ def _cut(raw: bytes | bytearray, form: Form) -> Uniform | None:
         return None
     out = room(end - begin, form.pieces, len(form.names))
     at = form.names.index("id")
-    n, size, packed, unread = cut_elements(text, begin, end, form.pieces, at, IN_ID, POWERS, out)
+    n, size, unread = cut_elements(text, begin, end, form.pieces, at, IN_ID, POWERS, out)
     if n < 2:
         return None
     values = out.numbers[:, :n].view(np.float64)
@@ -165,5 +165,5 @@ def _cut(raw: bytes | bytearray, form: Form) -> Uniform | None:
             if not abs(number) <= LARGEST:
                 return None
     names = [name for name in form.names if name != "id"]
-    ids = SpacedIds(out.ids[:size], n, out.packed[:packed])
+    ids = SpacedIds(out.ids[:size], n)
     return Uniform(form.first, ids, dict(zip(names, values, strict=True)))

@@ -154,7 +154,7 @@ def _exercise_cutting(board: BoardEngine) -> None:
     """A body of one event, and events whose ids are given as bytes."""
     text, pieces = np.frombuffer(b'o1":0}', np.uint8), pieces_of(['":', '},"'])
     cut = room(len(text) - 1, pieces, 2)
-    n, size, _, _ = cut_elements(text, 0, len(text) - 1, pieces, 0, IN_ID, POWERS, cut)
+    n, size, _ = cut_elements(text, 0, len(text) - 1, pieces, 0, IN_ID, POWERS, cut)
     events = Events(np.full(n, UPSERT, np.uint8), SpacedIds(cut.ids[:size], n), np.zeros(n), np.zeros(n))
     board.apply(events)
 

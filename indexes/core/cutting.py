@@ -12,7 +12,8 @@ import numpy as np
 
 from indexes.compiled.decimals import LEAST_POWER, MOST_DIGITS, MOST_POWER, nearest_float
 from indexes.compiled.jit import inlined, kernel
-from indexes.compiled.text import EIGHT, Pieces, put
+from indexes.compiled.simd import low_bit
+from indexes.compiled.text import EIGHT, Pieces, eight_bytes, put
 from indexes.core.arrays import Bools, Bytes, Ints, Ints32, UInt64s, int64, uint64
 
 LONGEST_ID, LONGEST_NUMBER = 128, 24
@@ -20,10 +21,6 @@ LONGEST_ID, LONGEST_NUMBER = 128, 24
 
 MOST_REF = 15
 """Digits of the number of a request that is read."""
-
-PACKED_SHORT, PACKED_SHORT_TEXT, PACKED_TEXT = 32, 0xA0, 0xD9
-"""In MessagePack, a text of fewer bytes than this has one byte with these bits and its length in front, a longer one
-the other byte and its length."""
 
 NEWLINE, SPACE = 10, 32
 """The bytes behind each request, and behind each id."""
@@ -44,25 +41,23 @@ IN_ID[list(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._:-"
 
 
 class Cut(NamedTuple):
-    """What is cut out of elements: the texts of their ids, a SPACE behind each, and `packed` as MessagePack has them in
-    a list; and by column the bits of their numbers. Those that have too many digits, or are very small, are zero there:
-    `unread` has column, element, begin and end of each."""
+    """What is cut out of elements: the texts of their ids, a SPACE behind each, and by column the bits of their
+    numbers. Those that have too many digits, or are very small, are zero there: `unread` has column, element, begin and
+    end of each."""
 
     ids: Bytes
-    packed: Bytes
     numbers: UInt64s
     unread: Ints32
 
 
 def room(size: int, pieces: Pieces, variables: int) -> Cut:
     """Room for what is cut out of so many bytes, of elements with these pieces and so many variables, and for EIGHT
-    bytes behind the ids. What stands in front of a packed id is no longer than a number and what is around it."""
+    bytes behind the ids."""
     most = size // (int(pieces.begin[variables]) + variables) + 1
     numbers = variables - 1
     # A comma may be as short as what stands behind an id.
     return Cut(
         np.empty(size + 1 + EIGHT, np.uint8),
-        np.empty(size + 1, np.uint8),
         np.empty((numbers, most), np.uint64),
         np.empty((numbers * most, 4), np.int32),
     )
@@ -71,17 +66,17 @@ def room(size: int, pieces: Pieces, variables: int) -> Cut:
 @kernel
 def cut_elements(
     text: Bytes, begin: int, end: int, pieces: Pieces, id: int, in_id: Bools, powers: UInt64s, out: Cut
-) -> tuple[int, int, int, int]:
+) -> tuple[int, int, int]:
     """Cut the elements between the first variable, which begins at `begin`, and the last one, which ends at `end`.
 
     Variable `id` of each is an id, the others are numbers of JSON. Piece v is the text behind variable v, and the last
     piece that between two elements. The character at `end` belongs to no variable. Returns how many elements there are,
-    how many bytes their ids take up, and packed, and how many numbers are unread; -1 and zeros if they are not of this
-    shape. O(bytes).
+    how many bytes their ids take up, and how many numbers are unread; -1 and zeros if they are not of this shape.
+    O(bytes).
     """
     variables = len(pieces.begin) - 1
     n, v, at = int64(0), int64(0), begin
-    id_size, packed_size, unread = int64(0), int64(0), int64(0)
+    id_size, unread = int64(0), int64(0)
     good, done = True, False
     while good and not done:
         first = at
@@ -92,13 +87,6 @@ def cut_elements(
                 id_size = put(out.ids, id_size, text, first, at - first)
                 out.ids[uint64(id_size)] = SPACE
                 id_size += 1
-                if at - first < PACKED_SHORT:
-                    out.packed[uint64(packed_size)] = PACKED_SHORT_TEXT | (at - first)
-                    packed_size += 1
-                else:
-                    out.packed[uint64(packed_size)], out.packed[uint64(packed_size + 1)] = PACKED_TEXT, at - first
-                    packed_size += 2
-                packed_size = put(out.packed, packed_size, text, first, at - first)
         else:
             column = v - (v > id)
             at, bits, is_read = float_at(text, at, powers)
@@ -119,7 +107,7 @@ def cut_elements(
         if v == variables:
             v = 0
             n += 1
-    return (n, id_size, packed_size, unread) if good else (int64(-1), int64(0), int64(0), int64(0))
+    return (n, id_size, unread) if good else (int64(-1), int64(0), int64(0))
 
 
 @kernel
@@ -157,10 +145,17 @@ def cut_requests(text: Bytes, pieces: Pieces, refs: Ints, spans: Ints) -> int:
 @inlined
 def same(text: Bytes, at: int, other: Bytes, begin: int, length: int) -> bool:
     """Whether two texts of one length are the same."""
-    differ = 0
-    for i in range(length):
-        differ |= text[uint64(at + i)] ^ other[uint64(begin + i)]
-    return differ == 0
+    differ = uint64(0)
+    if length < EIGHT:
+        for i in range(length):
+            differ |= uint64(text[uint64(at + i)] ^ other[uint64(begin + i)])
+    else:
+        # The last eight bytes may have been compared in part.
+        last = length - EIGHT
+        differ = eight_bytes(text, at + last) ^ eight_bytes(other, begin + last)
+        for i in range(0, last, EIGHT):
+            differ |= eight_bytes(text, at + i) ^ eight_bytes(other, begin + i)
+    return differ == uint64(0)
 
 
 @inlined
@@ -213,6 +208,7 @@ def number_at(text: Bytes, at: int) -> tuple[int, int, int, bool]:
     if text[uint64(at)] == POINT:
         first = at + 1
         at = first
+        digits, count, at = eights_of_digits(text, at, digits, count)
         while ZERO <= text[uint64(at)] <= NINE:
             digits = uint64(10) * digits + uint64(text[uint64(at)] - ZERO)
             count += count > 0 or digits != 0
@@ -232,3 +228,28 @@ def number_at(text: Bytes, at: int) -> tuple[int, int, int, bool]:
         power += -exponent if below else exponent
     is_read = count <= MOST_DIGITS and LEAST_POWER <= power <= MOST_POWER
     return at if good else int64(0), digits, power, is_read
+
+
+@inlined
+def eights_of_digits(text: Bytes, at: int, digits: int, count: int) -> tuple[int, int, int]:
+    """Eight digits at a time, as many as there are, behind `digits`, `count` of which are behind zeros in front: the
+    same with these, and where they end. As Lemire and Muła have them."""
+    going = at + EIGHT <= len(text)
+    while going:
+        word = eight_bytes(text, at)
+        # The upper half of a digit is 3, also with 6 more.
+        upper = uint64(0xF0F0F0F0F0F0F0F0)
+        above = ((word + uint64(0x0606060606060606)) & upper) >> uint64(4)
+        going = (word & upper) | above == uint64(0x3333333333333333)
+        if going:
+            word &= uint64(0x0F0F0F0F0F0F0F0F)
+            if count > 0:
+                count += EIGHT
+            elif word != uint64(0):
+                count = EIGHT - (low_bit(int64(word)) >> 3)
+            word = (word * uint64(2561)) >> uint64(8) & uint64(0x00FF00FF00FF00FF)
+            word = (word * uint64(6553601)) >> uint64(16) & uint64(0x0000FFFF0000FFFF)
+            digits = uint64(100_000_000) * digits + ((word * uint64(42949672960001)) >> uint64(32))
+            at += EIGHT
+            going = at + EIGHT <= len(text)
+    return digits, count, at

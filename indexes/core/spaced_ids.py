@@ -13,11 +13,10 @@ class SpacedIds(Sequence[str]):
     bytes in memory. `packed` are the same as MessagePack has them in a list, where they were cut out so. Few of those
     who handle many at once need any of them as a `str`."""
 
-    __slots__ = ("_count", "_ids", "packed", "texts")
+    __slots__ = ("_count", "_ids", "texts")
 
-    def __init__(self, texts: Bytes, count: int, packed: Bytes | None = None) -> None:
+    def __init__(self, texts: Bytes, count: int) -> None:
         self.texts = texts
-        self.packed = packed
         self._count = count
         self._ids: list[str] | None = None
 

@@ -19,7 +19,7 @@ def _read(texts: list[str]) -> list[float]:
     raw = np.frombuffer("".join([f"a,{text};" for text in texts]).encode(), np.uint8)
     pieces = pieces_of([",", ";"])
     out = room(len(raw) - 1, pieces, 2)
-    n, _, _, unread = cut_elements(raw, 0, len(raw) - 1, pieces, 0, IN_ID, POWERS, out)
+    n, _, unread = cut_elements(raw, 0, len(raw) - 1, pieces, 0, IN_ID, POWERS, out)
     assert (n, unread) == (len(texts), 0)
     found: list[float] = out.numbers[0, :n].view(np.float64).tolist()
     return found
@@ -57,6 +57,27 @@ def test_more_digits_than_fit_are_not_read() -> None:
     raw = np.frombuffer(b"a,1844674407.3709551616;a,184467440737095516.17e-3;a,0.1;", np.uint8)
     pieces = pieces_of([",", ";"])
     out = room(len(raw) - 1, pieces, 2)
-    n, _, _, unread = cut_elements(raw, 0, len(raw) - 1, pieces, 0, IN_ID, POWERS, out)
+    n, _, unread = cut_elements(raw, 0, len(raw) - 1, pieces, 0, IN_ID, POWERS, out)
     assert (n, unread) == (3, 2)
     assert out.unread[:unread, :2].tolist() == [[0, 0], [0, 1]]
+
+
+def _is_cut(element: bytes) -> bool:
+    raw = np.frombuffer(element + element, np.uint8)
+    pieces = pieces_of([",", ";"])
+    n, _, _ = cut_elements(raw, 0, len(raw) - 1, pieces, 0, IN_ID, POWERS, room(len(raw) - 1, pieces, 2))
+    return n == 2
+
+
+@given(before=st.integers(0, 7), byte=st.integers(0, 255).filter(lambda byte: byte not in b"0123456789;Ee"))
+def test_a_byte_that_is_no_digit_is_none_wherever_it_is(before: int, byte: int) -> None:
+    """Digits behind a point are read eight at a time."""
+    digits = b"1" * before, b"2" * (7 - before)
+    assert _is_cut(b"a,0.%b9%b;" % digits) and not _is_cut(b"a,0.%b%c%b;" % (digits[0] or b"1", byte, digits[1]))
+
+
+@given(whole=st.integers(0, 99), zeros=st.integers(0, 17), digits=st.text("0123456789", min_size=1, max_size=17))
+def test_digits_behind_a_point_count_from_the_first_that_is_no_zero(whole: int, zeros: int, digits: str) -> None:
+    text = f"{whole}.{'0' * zeros}{digits}"
+    if len(text) <= 24 and len(text.replace(".", "").lstrip("0")) <= MOST_DIGITS:
+        assert _read([text]) == [float(text)]
