@@ -173,6 +173,7 @@ class Applier:
             if slices.ahead is not None or self._is_long(pending):
                 traces, began = _executing((pending,)), time.perf_counter()
                 await slices.execute(job, budget, self._behind(queue))
+                slices.go_on(job, self._behind(queue))
                 self._metrics.slice_seconds.observe(time.perf_counter() - began)
                 self._publish(queue, job, traces)
                 budget = SLICE if queue.waiting else min(2 * budget, STRETCHED * SLICE)

@@ -98,6 +98,14 @@ class SliceRunner:
             self._offer = _slice(job, self._budget)
             self._not_taken.append(self._offer)
 
+    def go_on(self, job: Executable, behind: Executable | None) -> None:
+        """Have a thread begin the job behind one that was executed just now, if that one lets it: it may have come too
+        late for the thread to take it.
+        """
+        if self.ahead is None and behind is not None and not self._threads.crowded and job.lets_begin(behind):
+            self.ahead = _slice(behind, self._budget)
+            self._threads.submit(self._run, asyncio.get_running_loop(), self.ahead)
+
     def withdraw(self) -> None:
         """Take back what was offered, if the thread has not taken it."""
         with suppress(IndexError):

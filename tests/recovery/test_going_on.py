@@ -99,6 +99,31 @@ def test_the_thread_ends_otherwise(why: str) -> None:
     steps(story)
 
 
+@pytest.mark.parametrize("why", ["none behind", "not let", "ahead", "others wait"])
+def test_a_job_that_comes_late_is_begun_before_the_last_one_is_published(why: str) -> None:
+    async def story(runner: SliceRunner) -> None:
+        first, second = Step(lets=why != "not let"), Step()
+        first.released.set()
+        await runner.execute(first, 1.0, second if why == "ahead" else None)
+        ahead, end = runner.ahead, threading.Event()
+        for _ in range(COUNT + 1 if why == "others wait" else 0):
+            runner._threads.submit(end.wait, 60)
+        runner.go_on(first, None if why == "none behind" else second)
+        assert runner.ahead is ahead
+        end.set()
+        second.released.set()
+        await runner.execute(second, 1.0, None)
+        assert second.executed == 1
+        third = Step()
+        third.released.set()
+        runner.go_on(second, third)
+        assert runner.ahead is not None and runner.ahead.job is third
+        await runner.execute(third, 1.0, None)
+        assert third.executed == 1 and runner.ahead is None
+
+    steps(story)
+
+
 def test_what_fails_ahead_is_raised_in_its_turn() -> None:
     async def story(runner: SliceRunner) -> None:
         first, second = Step(), Step(fails=True)
