@@ -106,7 +106,7 @@ def encoded(
             if table is not None:
                 return cut(*table)
             name, fields = fields_of(command)
-    return iter((Part(name, count, packed(fields)),))
+    return iter((small(name, count, fields),))
 
 
 def decoded(
