@@ -332,7 +332,7 @@ class Connection(ABC):
         in the task, which waits for `waiter`.
         """
         self.take_back()
-        if not self.late and self.ending is None:
+        if (self.queue or self.heartbeat_due) and not self.late and self.ending is None:
             try:
                 if self.queue:
                     self.send_now()
