@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from app.errors import LogUnavailable
 from app.runtime import logs
@@ -57,14 +57,17 @@ class CommitThread:
         """Whether the write-ahead log has grown enough for a `checkpoint`, and none is going on."""
         return self._log.write_ahead > CHECKPOINT and not self._checkpointing
 
-    async def checkpoint(self) -> None:
-        """Move the write-ahead log into the database.
+    def checkpoint(self) -> Coroutine[Any, Any, None]:
+        """Move the write-ahead log into the database; there is one checkpoint at a time, from this call on.
 
         SQLite would do that in a commit, for a tenth of a second. Most is moved in a thread of its own with commits in
         between, and what these have added in a second pass without: only when nothing is left is the file written from
         its start again.
         """
         self._checkpointing = True
+        return self._checkpoint()
+
+    async def _checkpoint(self) -> None:
         try:
             await asyncio.to_thread(self._log.checkpoint)
             await self.run(self._log.checkpoint)

@@ -669,11 +669,12 @@ def test_a_checkpoint_that_fails_harms_no_write(tmp_path: Path, monkeypatch: pyt
 
     async def story(writer: Writer) -> None:
         writer._log.checkpoint = fail  # type: ignore[method-assign]
-        await writer.put("boards/a", CONFIG)
-        for n in range(5):
-            await writer.submit("boards/a", upsert((f"o{n}", 1.0, 2.0)))
+        for n in range(6):
+            before = len(failed)
+            await (writer.submit("boards/a", upsert((f"o{n}", 1.0, 2.0))) if n else writer.put("boards/a", CONFIG))
+            assert not writer.committer._thread.due, "another checkpoint would be made beside this one"
             while writer.committer._thread._checkpointing:
                 await asyncio.sleep(0.001)
-        assert len(failed) >= 5 and writer._log.last_lsn == 6
+            assert len(failed) > before and writer._log.last_lsn == n + 1
 
     run(tmp_path, story)
