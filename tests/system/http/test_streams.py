@@ -14,7 +14,7 @@ from tests.oracles.service import Question, covers, plain
 from tests.support.gateways import StartGateway, StartNats, zoned_pair
 from tests.support.live import LiveService, StartService
 from tests.support.patience import PATIENCE, wait_until
-from tests.system.http.following import Checked, Follower, SseFollower, WsFollower
+from tests.system.http.following import Checked, Follower, Said, SseFollower, WsFollower
 from tests.system.http.history import Player
 from tests.system.http.talk import ZONED, Json, Talk, fresh, problem
 
@@ -137,6 +137,12 @@ def hears_all(follower: Follower, checked: Checked, seen: int = 0, snapshot: boo
     return taken
 
 
+def first_from(follower: Follower, seq: int) -> Said:
+    """The first message that is a reset, or not before a seq."""
+    found: Said = follower.wait(lambda: [said for said in follower.said if said.event == "reset" or said.seq >= seq])[0]
+    return found
+
+
 # --- exact under load -------------------------------------------------------------------------------------------------
 
 
@@ -245,11 +251,14 @@ def test_a_reader_that_comes_back_misses_and_repeats_nothing(
         position = str(follower.said[heard - 1].position) if heard else position
         for _ in range(crowd.random.randrange(8)):
             crowd.act()
-        before = len(crowd.moves["s0"]) and max(crowd.moves["s0"]) > checked.at
+        moved = min((seq for seq in crowd.moves["s0"] if seq > checked.at), default=None)
         follower, leave = come(position)
         snapshot = False
-        if form == "tiles" and before:
-            assert follower.first().event == "reset"
+        if form == "tiles" and moved is not None:
+            reset = first_from(follower, moved)
+            assert reset.event == "reset"
+            # A gateway that has not heard of the move yet goes on with the tiles before it.
+            assert reset is follower.said[0] or roomy.url in ZONED
     hears_all(follower, checked, snapshot=False)
 
 
