@@ -287,14 +287,20 @@ class Log:
             with self.database.reading("the log cannot be read") as connection:
                 connection.exec_driver_sql("pragma wal_checkpoint(truncate)")
 
+    def recall_pruned_through(self) -> int:
+        """The last row that was pruned, also by another service, of which `pruned_through` does not say. Raises
+        `LogUnavailable`.
+        """
+        return self._number_of(self.ownership.recall("pruned_through"))
+
     def check(self, progress: Callable[[int, int], None] = lambda done, total: None) -> Checked:
         """Compare all rows with their checksums, also those that no replay would begin from. May run in any thread, and
         while rows are pruned, also by another service. Raises `LogUnavailable` when it cannot be read.
         """
         while True:
-            pruned = self._recall_pruned_through()
+            pruned = self.recall_pruned_through()
             found = self._check_behind(pruned, progress)
-            if not found.faults or self._recall_pruned_through() == pruned:
+            if not found.faults or self.recall_pruned_through() == pruned:
                 return found
 
     def _check_behind(self, pruned: int, progress: Callable[[int, int], None]) -> Checked:
@@ -655,11 +661,8 @@ class Log:
     def _stored_pruned_through(self, cursor: Any) -> int:
         return self._number_of(self.ownership.meta.get(cursor, "pruned_through"))
 
-    def _recall_pruned_through(self) -> int:
-        """The last row that was pruned, whoever did; `pruned_through` may be older. Raises `LogUnavailable`."""
-        return self._number_of(self.ownership.recall("pruned_through"))
-
     def _number_of(self, pruned_through: str | None) -> int:
+        """The row that is stored as the last one that was pruned, 0 before any was. Raises `LogUnavailable`."""
         found = pruned_through or "0"
         if not (found.isascii() and found.isdigit()):
             raise LogUnavailable(f"the database {self.database.name} is damaged: pruned_through is {found[:20]!r}")

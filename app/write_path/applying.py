@@ -101,7 +101,9 @@ class Applier:
         return await future
 
     def _run_inline(self, queue: ResourceQueue) -> None:
-        """Apply short commands, of which there are some; hand the rest of the queue to a task."""
+        """Apply short commands, until TURN is over or a long one is next, and leave the rest of the queue to a task.
+        There is to be at least one command.
+        """
         until = 0.0
         try:
             while True:
@@ -130,7 +132,7 @@ class Applier:
                 jobs.append(pending.job)
             if len(jobs) > 1:
                 together, job = list(islice(queue.pending, len(jobs))), queue.resource_type.together(jobs)
-        traces = () if tracing.tracer is None else _executing(together)
+        traces = _executing(together)
         while not job.done:
             job.execute(SLICE)
             self._publish(queue, job, traces)
@@ -218,7 +220,7 @@ class Applier:
             pending.future.set_exception(why)
 
     def _publish(self, queue: ResourceQueue, job: Work, traces: Sequence[tracing.CommandTrace] = ()) -> None:
-        """Make a slice visible, and tell those who follow; `traces` are those of the commands in it."""
+        """Make a slice visible, and notify what follows the resource; `traces` are those of the commands in it."""
         tracer = tracing.tracer if traces else None
         if tracer is not None:
             tracer.applied = traces

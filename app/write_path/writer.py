@@ -386,8 +386,7 @@ class Writer:
         """Refuse a write where the log takes none, before it joins a group with reads."""
         if self.closed is not None:
             raise NotReady(self.closed, retry_after=1)
-        ownership = self._log.ownership
-        refused = ownership.lost or ownership.refused
+        refused = self._log.refused
         if refused is not None:
             raise LogUnavailable(refused)
 

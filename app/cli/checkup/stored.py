@@ -145,9 +145,9 @@ def _log(database: Database, meta: dict[str, str], data: Path, epoch: str) -> It
 
 
 def _checked(database: Database) -> tuple[Checked, int]:
-    """The check of the whole log. Returns its last row with it."""
+    """The check of the whole log, and the number of its last row. Raises `LogUnavailable`."""
     log = Log(database)
-    pruned = int(log.ownership.recall("pruned_through") or 0)
+    pruned = log.recall_pruned_through()
     with database.reading("the log cannot be read") as connection:
         last = connection.execute(sa.select(sa.func.max(log_table.c.lsn))).scalar()
     log.last_lsn = max(last or 0, pruned)
