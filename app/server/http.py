@@ -122,7 +122,7 @@ class HttpProtocol(HttpToolsProtocol):
             self.on_response_complete()
 
     def _shut(self) -> None:
-        """Let the last stream look again before it writes."""
+        """Let the last stream find out again whether it may write."""
         if self._outlet is not None:
             self._outlet.shut()
 
@@ -154,9 +154,9 @@ class HttpProtocol(HttpToolsProtocol):
             self._expect_more()
 
     def _parse(self, data: bytes) -> None:
-        """Parse as uvicorn does, but for requests that ask for another protocol than WebSocket, as some clients do by
-        the first one on a connection: they are read again as if they did not. The parser passes over their bodies, and
-        what came of these later would be read as further requests.
+        """Parse as uvicorn does, except for a request that asks for another protocol than WebSocket, as the first one
+        of some clients on a connection does: its head is parsed again without that. The parser would pass over its
+        body, and read what comes of it later as further requests.
         """
         self._unset_keepalive_if_required()
         while data:
@@ -208,7 +208,7 @@ class HttpProtocol(HttpToolsProtocol):
         path = self.scope.get("path", "")
         if path.endswith("/stream"):
             if self._outlet is not None:
-                # A stream that may not have ended is not looked after any more.
+                # Only the outlet of the last stream is shut in time: the one before may not have ended.
                 self._outlet.retire()
             self._outlet = Outlet(partial(_writes_chunks, self.cycle), self.transport.write)
             extensions: dict[str, Any] = {CHUNK: self._outlet}

@@ -45,8 +45,8 @@ _UNUSED = _Unused()
 
 class Short(CheckedOnce):
     """A short request on a connection, see `app.api.together.kind.ShortRequest`; `body` is as it came. So is `line`,
-    the line before the headers, and `stem`, what of that goes before the id; they are empty where uvicorn's parser has
-    read the request, and the latter where there is no id.
+    the line before the headers, and `stem`, the part of it before the id. Both are empty where uvicorn's parser has
+    read the request, and `stem` also where there is no id.
 
     The other attributes are those by which uvicorn's protocol looks at a request under way.
     """

@@ -25,8 +25,8 @@ _LINE = re.compile(rb"([A-Z]+) (/[!-~]*)")
 """A method and a target, of which the parser would take more."""
 
 _TAIL = re.compile(rb"([!\"$&-.0->@-~]*)(?:\?([!\"$-~]*))?")
-"""What may follow the last slash of a path for which `short_request` would find what it found for another one: an id
-without escapes, and a query."""
+"""What may follow a `Short.stem`, so that the request differs from the one with that stem in id and query alone: an id
+without escapes, and a query where there is one."""
 
 _LENGTH = re.compile(rb"\r\ncontent-length:[ \t]*([0-9]+)[ \t]*\r\n", re.IGNORECASE)
 

@@ -1,4 +1,4 @@
-"""Rows of the log and the responses stored for idempotency keys: their tables, and how they are handed on."""
+"""Rows of the log and the responses stored for idempotency keys: their tables, and how replicas read them."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ StoredRow: TypeAlias = tuple[int, str, int, int, str, bytes, float, bytes | None
 
 
 def copied(stored: StoredRow) -> CopiedRow:
-    """A stored row as it is handed on."""
+    """A stored row as replicas read it."""
     return CopiedRow(LogRow(*stored[:-1]), stored[-1])
 
 

@@ -164,7 +164,7 @@ message = Message.of
 
 
 def change_of(kept: bytes) -> Message:
-    r"""A change of what is kept of it, for a queue: its seq is not looked at there.
+    r"""The message of a change whose text is kept, for a queue: nobody reads its seq there.
 
     >>> change_of(b'"event":"change","cursor":"e:43","seq":43}').block
     b'id: e:43\nevent: change\ndata: {"seq":43}\n\n'

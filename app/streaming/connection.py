@@ -32,8 +32,8 @@ GOING_AWAY = 1001
 POLICY = 1008
 
 Waking = tuple["Connection", "asyncio.Future[None]", "Reader | None", bytes, bytes]
-"""A connection to wake, what its task waits for, and what it was handed: whose change it is, what is kept of it, and
-the bytes that are written for it. One that was handed nothing has no reader here.
+"""A connection to wake, what its task waits for, and what it was handed: the reader of a change, the text of this that
+is kept, and the bytes that are written for it. Where it was handed nothing these are None and empty.
 """
 
 _numbers = count(1)
@@ -74,25 +74,25 @@ class Pump:
             self._run_soon()
 
     def _run_soon(self) -> None:
+        _, waiter, _, _, _ = self._asleep[0]
         self._running = True
-        self._asleep[0][1].get_loop().call_soon(self._run)
+        waiter.get_loop().call_soon(self._run)
 
     def _run(self) -> None:
         asleep = self._asleep
         take = asleep.popleft
         for _ in range(min(WAKE_AT_ONCE, len(asleep))):
-            waking = take()
-            connection = waking[0]
+            waking = connection, waiter, _, _, piece = take()
             if connection.handed is waking and connection.outlet.open:
                 connection.handed = None
                 try:
-                    connection.outlet.write(waking[4])
+                    connection.outlet.write(piece)
                 except Exception as error:
-                    waking[1].set_exception(error)
+                    waiter.set_exception(error)
                 else:
-                    connection.waiter = waking[1]
-            elif not waking[1].done():
-                connection.go_on(waking[1])
+                    connection.waiter = waiter
+            elif not waiter.done():
+                connection.go_on(waiter)
         self._running = False
         if asleep:
             self._run_soon()
@@ -285,7 +285,7 @@ class Connection(ABC):
         """Whether a stream began since the queue was empty: its reader may have more than `limit` messages waiting."""
         self.late: list[Reader] = []
         self.outlet = WAITS
-        """By what it is written to without waiting."""
+        """What writes to it without waiting."""
         self.handed: Waking | None = None
         """A change that is written soon, ahead of the queue: see `Pump.hand`. There is none while the task works."""
         self.waiter: asyncio.Future[None] | None = None
@@ -328,8 +328,8 @@ class Connection(ABC):
         """Send the heartbeat that is due if that can be done without waiting; it is not due any more then."""
 
     def go_on(self, waiter: asyncio.Future[None]) -> None:
-        """Do what there is to do: at once where that are messages or a heartbeat, which saves a turn of the task, else
-        in the task, which waits for `waiter`.
+        """Do what there is to do: messages and a heartbeat at once, which saves a turn of the task, all else in the
+        task, which waits for `waiter`.
         """
         self.take_back()
         if (self.queue or self.heartbeat_due) and not self.late and self.ending is None:

@@ -27,8 +27,8 @@ FEW = 64
 
 
 class LoneReaders:
-    """By the slot of each live list: the number of the connection that follows it alone, whether this one has blocks,
-    its reader, what the messages of this reader begin with, and the log of its channel.
+    """By the slot of each live list: the number of the connection that follows it alone, whether that is one of
+    server-sent events, its reader, what the messages of this reader begin with, and the log of its channel.
     """
 
     def __init__(self, pump: Handing) -> None:
@@ -107,7 +107,7 @@ class LoneReaders:
         return int(np.count_nonzero(numbers))
 
     def _in_chunks(self, changes: ChangedLists, write: BoardJson, epoch: str) -> Callable[[], None]:
-        """The delivery of changes to readers of blocks."""
+        """The delivery of changes to readers of server-sent events. O(changes)."""
         texts = write.changed(changes, Words.of(epoch, CHANGE, blocks=True))
         at = changes.slots()
 
@@ -118,7 +118,9 @@ class LoneReaders:
         return deliver
 
     def _framed(self, changes: ChangedLists, write: BoardJson, epoch: str) -> Callable[[], None] | None:
-        """The delivery of changes to sockets, and of those that nobody follows; None where it cannot be laid out."""
+        """The delivery of changes to sockets, and of those that nobody follows; None where it cannot be laid out.
+        O(changes), and O(n log n) where they are not in order of connections.
+        """
         numbers = self._numbers[changes.slot_column()]
         if (numbers[1:] < numbers[:-1]).any():
             order = np.argsort(numbers, kind="stable")

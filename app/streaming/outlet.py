@@ -1,4 +1,4 @@
-"""By what a server writes to one connection at once, where nothing has to wait for its client."""
+"""Writing to one connection at once, where nothing has to wait for its client."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from collections.abc import Callable
 
 
 class Outlet:
-    """`write` writes bytes as they go over the wire; it may be called while the outlet is `open`.
+    """What writes to a connection: `write` takes bytes as they go over the wire, and may be called while the outlet is
+    `open`.
 
-    To find out whether it is takes a look at several objects of the server, so what was found is kept: the server shuts
-    the outlet whenever it might have changed, as when its write buffer is full, and `is_open` looks again.
+    Whether it is depends on several objects of the server, so the answer of `may` is kept: the server shuts the outlet
+    whenever that might change, as when its write buffer is full, and `is_open` asks again.
     """
 
     __slots__ = ("_may", "open", "write")
@@ -27,7 +28,7 @@ class Outlet:
         return self.open
 
     def shut(self) -> None:
-        """Look again before the next write."""
+        """Ask again before the next write."""
         self.open = False
 
     def retire(self) -> None:
@@ -45,4 +46,4 @@ def _write_nothing(data: bytes) -> None:
 
 
 WAITS = Outlet(_never, _write_nothing)
-"""That of a server without a way to write at once."""
+"""The outlet of a connection whose server has no way to write at once: it never opens."""

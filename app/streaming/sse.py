@@ -20,7 +20,7 @@ from app.streaming.hub import Hub
 from app.streaming.outlet import WAITS
 
 CHUNK = "rankcast.chunk"
-"""Extension of a request's scope: an outlet by which chunks of the body that has begun are written."""
+"""Extension of a request's scope: an outlet that takes chunks of the body that has begun."""
 
 START = {
     "type": "http.response.start",

@@ -55,8 +55,8 @@ MOVING = "maps/"
 LARGEST, READ, WRITE, FRAMES = "rankcast.largest", "rankcast.read", "rankcast.write", "rankcast.frames"
 """Extensions of a socket's scope. By the first the server takes larger messages: a function of their bytes. The second
 returns what has come and can be had without waiting, in the form of what is received. The third sends messages at once,
-in one piece; it returns false where it has not, since they would have to wait. The fourth is an outlet by which frames
-are written."""
+in one piece; it returns false where it has not, since they would have to wait. The fourth is an
+outlet that takes frames."""
 
 AT_ONCE = 1 << 16
 """Bytes of messages that are sent in one piece, beyond which a peer that is slow is not written to."""
@@ -248,7 +248,7 @@ class Socket(Connection):
                 self.outlet.write(head_of(kind, len(data)) + data)
 
     def _beats(self) -> Iterator[str | bytes]:
-        """The heartbeat: the positions of all streams, of those as JSON and of those as MessagePack."""
+        """The heartbeat: the positions of all streams, in one frame for those in JSON and one for those packed."""
         kinds = {entry.packed for entry in self._open.values()} or {self._packs}
         for packed in sorted(kinds):
             readers = [entry for entry in self._open.values() if entry.packed == packed]

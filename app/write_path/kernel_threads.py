@@ -99,8 +99,8 @@ class SliceRunner:
             self._not_taken.append(self._offer)
 
     def go_on(self, job: Executable, behind: Executable | None) -> None:
-        """Have a thread begin the job behind one that was executed just now, if that one lets it: it may have come too
-        late for the thread to take it.
+        """Let a thread begin the job `behind` one that was just executed, which may have come too late to be offered:
+        where nothing is ahead yet, no other resource waits for a thread, and `job` lets it begin.
         """
         if self.ahead is None and behind is not None and not self._threads.crowded and job.lets_begin(behind):
             self.ahead = _slice(behind, self._budget)

@@ -232,8 +232,9 @@ def number_at(text: Bytes, at: int) -> tuple[int, int, int, bool]:
 
 @inlined
 def eights_of_digits(text: Bytes, at: int, digits: int, count: int) -> tuple[int, int, int]:
-    """Eight digits at a time, as many as there are, behind `digits`, `count` of which are behind zeros in front: the
-    same with these, and where they end. As Lemire and Muła have them."""
+    """Append digits to the number `digits`, of which `count` are not leading zeros: eight at a time, from `at` on, as
+    long as there are eight. Returns the number and the count with them, and the place behind them. After Lemire and
+    Muła. O(digits)."""
     going = at + EIGHT <= len(text)
     while going:
         word = eight_bytes(text, at)

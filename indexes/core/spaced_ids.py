@@ -10,8 +10,7 @@ from indexes.core.arrays import Bytes
 
 class SpacedIds(Sequence[str]):
     """So many ids, as bytes one behind the other, with a SPACE behind each; behind the `texts` there are EIGHT more
-    bytes in memory. `packed` are the same as MessagePack has them in a list, where they were cut out so. Few of those
-    who handle many at once need any of them as a `str`."""
+    bytes in memory. Few of those who handle many at once need any of them as a `str`."""
 
     __slots__ = ("_count", "_ids", "texts")
 

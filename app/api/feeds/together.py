@@ -24,7 +24,7 @@ group while the event loop reads the next and answers the one before."""
 
 
 class _Readers(NamedTuple):
-    """By one configuration: what checks bodies with one post, and what makes a command of posts."""
+    """What checks bodies with one post, and what makes a command of posts, by one configuration."""
 
     validator: Any
     posts: PostReader

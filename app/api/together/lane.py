@@ -274,7 +274,7 @@ class Lane:
         return bool(applying) and all(group.keys.isdisjoint(one.keys) for one in applying)
 
     def _applied(self, place: tuple[str, str], group: Group) -> None:
-        """Begin with what waits for a group that was on its way into the log and the engine."""
+        """A group has been applied, or could not be: begin with what waits for it. O(open groups)."""
         applying = self._applying[place]
         applying.remove(group)
         if not applying:

@@ -69,8 +69,8 @@ class Forest(NamedTuple):
 
 
 # Traversal. The descendants of a node four levels down are sixteen adjacent nodes, whose boxes are compared at once: a
-# traversal goes from block to block of sixteen, with a shorter first step where the depth is no multiple of four. The
-# way back up is arithmetic on block numbers.
+# traversal goes from block to block of sixteen. It begins with one block, which may be smaller, or with two (`top_of`).
+# The way back up is arithmetic on block numbers.
 
 STEP = 4
 
@@ -135,8 +135,8 @@ def inside(forest: Forest, i: int, l_outer: float, l_inner: float, r_inner: floa
 
 @expanded
 def top_of(depth: int) -> int:
-    """The first node of the level where a traversal begins, of which there are as many: 16 or 32 where the levels above
-    have two nodes at most, else at most 8."""
+    """The first node of the level where a traversal begins, which is also how many nodes that level has: 16 or 32 where
+    steps of four would begin with one or two inner nodes, else 1 to 8."""
     top = 1 << (depth % STEP)
     return top << STEP if depth >= STEP and top <= 2 else top
 
@@ -144,7 +144,7 @@ def top_of(depth: int) -> int:
 @expanded
 def next_block(block: int, down: int, top: int) -> tuple[int, int]:
     """The block that a traversal visits after `block`: the descendants of node `down`, or, where that is 0, the next
-    unvisited block above, or at the level of `top`, which may have two.
+    unvisited block above. The level where it begins, at node `top`, may have two blocks.
 
     Returns the block, 0 at the end, and the mask of its nodes to be visited.
     """

@@ -4,8 +4,8 @@ Between two commits all that a post touches has left the caches, so that each ar
 that looks at one, takes several times as long as where posts follow each other. One kernel cuts the record out of a
 request, and another one lays it out as the batch that is published.
 
-A record are eight-byte numbers: the place, without -0, the head (`HEAD_OF`), and the weights of the words, NaN for
-those of a list; then the words, with a SPACE behind each, and the id, which may be missing.
+A record begins with numbers of eight bytes: the place, with 0 for -0, the head (`HEAD_OF`), and the weights of the
+words, NaN for those of a list. Behind them are the words, with a SPACE behind each, and the id, which may be missing.
 """
 
 from __future__ import annotations
@@ -67,8 +67,8 @@ class Cutter:
         self._kept = self._keeper.kept((text, span, NAMES, TABLES, out, record, record.view(np.uint64)))
 
     def record(self, body: bytes | bytearray) -> bytearray | None:
-        """The record of the post of a body; None where that may have another one, many words, or something may be
-        wrong: see `cut_posts`. That its words are casefolded is sure where they are ASCII. O(bytes)."""
+        """The record of the one post of a body; None where the body may have another one, has too many words, or may be
+        wrong: see `cut_posts`. Only words of ASCII are surely casefolded. O(bytes)."""
         size = len(body)
         if size > LONGEST:
             return None
@@ -87,7 +87,8 @@ declare(KeptBody, _cut_example)
 
 @short_kernel
 def cut_record(kept: Any, size: int) -> int:
-    """Make a record of the body of this size; returns its bytes, or 0."""
+    """Make a record of the body, which has so many bytes; returns how many the record has, 0 where it cannot be made.
+    O(bytes)."""
     text, span, names, tables, out, record, numbers = unpacked(kept)
     span[0], span[1] = 0, size
     # A character is behind each body, and no digit of the last one.
@@ -147,8 +148,8 @@ declare(
 
 @short_kernel
 def lay_out(kept: Any, time: int, generation: int) -> int:
-    """Write the batch of the record. Returns how many of its words are not known, which have numbers below 0, or
-    NO_ROOM where the window has none for it."""
+    """Write the batch of the record. Returns how many of its words are not known, whose numbers in the batch are below
+    0, or NO_ROOM where all are and the window has no room for the post. O(bytes)."""
     record, numbers, floats, batch, slots, window = unpacked(kept)
     count = int64(numbers[HEAD])
     batch.points[0, 0], batch.points[0, 1] = floats[PLACE], floats[PLACE + 1]

@@ -47,7 +47,7 @@ def _posts_of(out: CutPosts, count: int) -> Post | None:
 
 
 def record_of(cutter: Cutter, body: bytes | bytearray) -> bytearray | None:
-    """The record of the one post of a body; None where that may have another one, or may be wrong. O(bytes)."""
+    """The record of the one post of a body; None where the body may have another one, or may be wrong. O(bytes)."""
     record = cutter.record(body)
     if record is None or body.isascii():
         return record
@@ -93,7 +93,7 @@ def posts_of_records(records: Sequence[bytearray]) -> Post:
 
 
 class CuttingValidator:
-    """Checks bodies of posts as `usual` does, but the one post of most bodies becomes a record at once."""
+    """Checks bodies of posts as `usual` does, except that the one post of most bodies becomes a record."""
 
     def __init__(self, cutter: Cutter, usual: SchemaValidator) -> None:
         self._cutter = cutter
