@@ -109,9 +109,9 @@ def _command_of(name: str, fields: dict[str, Any]) -> Command:
 
 
 def _event_fields(command: Events) -> dict[str, Any]:
-    """The fields of some events. Where all do the same, its number is there once. A column of numbers that none of them
-    gives is left out, but for the places on a board with several range attributes. Ids that were cut out of a body are
-    written as they were, with a SPACE behind each."""
+    """The fields of some events. `op` has one byte where all have the same, else one for each. A column of numbers that
+    none of them gives is left out, except for the places on a board with several range attributes. Ids that were cut
+    out of a body are written as they were, with a SPACE behind each."""
     op, ids, x, y = command.op.tobytes(), command.ids, command.x, command.y
     fields: dict[str, Any] = {"op": op[:1] if op.count(op[:1]) == len(op) else op}
     if x.ndim > 1 or not _is_absent(x):
@@ -123,7 +123,8 @@ def _event_fields(command: Events) -> dict[str, Any]:
 
 
 def _events_of_fields(fields: dict[str, Any]) -> Events:
-    """The inverse of `_event_fields`. Earlier versions wrote all columns whole, and lists of ids."""
+    """The inverse of `_event_fields`. Earlier versions wrote all columns whole, and ids as a list. Raises one of
+    `UNREADABLE`."""
     ids, op = fields["ids"], np.frombuffer(fields["op"], np.uint8)
     if isinstance(ids, bytes):
         *ids, behind = ids.decode("ascii").split(" ")
@@ -138,7 +139,7 @@ def _events_of_fields(fields: dict[str, Any]) -> Events:
 
 
 def _is_absent(column: Floats) -> bool:
-    """Whether a column of several events is left out, as none of them gives it."""
+    """Whether a column of several events is left out, because none of them gives it."""
     return len(column) > 1 and math.isnan(column.item(0)) and bool(np.isnan(column).all())
 
 

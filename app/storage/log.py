@@ -157,11 +157,6 @@ class Log:
         return self.database.engine
 
     @property
-    def first_lsn(self) -> int:
-        """The number of the first row that is there, or would be."""
-        return self.pruned_through + 1
-
-    @property
     def last_checksum(self) -> bytes:
         """The checksum of the last row, `START` where it has none."""
         return self._last_checksum

@@ -114,7 +114,7 @@ def _ends_below(typing: Any, x: Any, y: Any, key: Any, n: Any, bound: Any) -> An
 
 def count_from(into: Any, column: Any, n: int, values: Any, begin: int, end: int) -> None:
     """Add to each of the first n of `into` how many of values[begin:end] are at least the number in the column. Columns
-    have room for a block behind the last one, of which as much is undefined afterwards."""
+    have room for LANES behind the last one, which are undefined in `into` afterwards."""
     for i in range(n):
         into[i] += sum(1 for value in values[begin:end] if value >= column[i])
 

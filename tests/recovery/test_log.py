@@ -310,7 +310,7 @@ def test_a_database_from_before_there_was_meta_opens(
     log.close()
     database.run("drop table meta")
     again = Log.open(database.url, homes[0])
-    assert (again.last_lsn, again.first_lsn) == (2, 1)
+    assert (again.last_lsn, again.pruned_through) == (2, 0)
     assert [row.lsn for row in again.replay()] == [1, 2]
     again.close()
     assert database.meta()["epoch"] == homes[0].epoch
@@ -380,7 +380,7 @@ def test_a_database_that_lost_what_was_written_is_written_no_more(log: Log, data
 def test_pruned_rows_are_gone_and_numbers_go_on(log: Log, database: FreshDatabase) -> None:
     log.append([entry(n) for n in range(10)])
     assert not log.prune(4)
-    assert (log.first_lsn, log.last_lsn, log.pruned_through) == (5, 10, 4)
+    assert (log.pruned_through, log.last_lsn) == (4, 10)
     assert stored(database) == [5, 6, 7, 8, 9, 10]
     assert [row.lsn for row in log.replay(after_lsn=4)] == [5, 6, 7, 8, 9, 10]
     with pytest.raises(LogUnavailable, match="rows 3 to 4 of the log are needed, and have been deleted"):
@@ -394,7 +394,7 @@ def test_a_log_that_was_pruned_to_its_end_goes_on_after_it(log: Log, database: F
     assert not log.prune(1_000_000)
     log.close()
     again = Log.open(database.url)
-    assert (again.first_lsn, again.last_lsn) == (4, 3)
+    assert (again.pruned_through, again.last_lsn) == (3, 3)
     assert list(again.replay(after_lsn=3)) == []
     with pytest.raises(LogUnavailable, match="needed"):
         list(again.replay())
@@ -414,7 +414,7 @@ def test_pruning_is_cut_by_rows_and_by_bytes(
     left = []
     while log.prune(26):
         left.append(log.pruned_through)
-        assert stored(database)[0] == log.first_lsn
+        assert stored(database)[0] == log.pruned_through + 1
         assert database.meta()["pruned_through"] == str(log.pruned_through)
         log.append([entry(26)])
     assert left == [7, 14, 21, 22, 23, 24, 25]
@@ -509,13 +509,13 @@ def test_an_empty_log_starts_after_a_row_that_is_elsewhere(
 ) -> None:
     log = Log.open(database.url, homes[0])
     log.start_at(41, homes[1].epoch)
-    assert (log.first_lsn, log.last_lsn) == (42, 41)
+    assert (log.pruned_through, log.last_lsn) == (41, 41)
     assert log.append([entry(0)]) == 42
     log.close()
     with pytest.raises(LogUnavailable, match="another data directory"):
         Log.open(database.url, homes[0])
     again = Log.open(database.url, homes[1])
-    assert (again.first_lsn, again.last_lsn) == (42, 42)
+    assert (again.pruned_through, again.last_lsn) == (41, 42)
     with pytest.raises(LogUnavailable, match="not empty"):
         again.start_at(50, homes[1].epoch)
     again.close()

@@ -29,8 +29,8 @@ class Shortlist(NamedTuple):
 
     Row z of `box` is the bounding box of those with z objects of the west list that gain the object at hand: the
     maxima of -l, l, -r and r. `passed` is scratch of a batch: by how many more objects crossed this rank upwards than
-    downwards. The first `gone[0]` of `gone_l` and `gone_r` are the ends of subscriptions near the change that are no
-    longer in the region, apart from those that have left it lately, and are still among the others.
+    downwards. The first `gone[0]` of `gone_l` and `gone_r` are the ends of subscriptions near the change that hold too
+    many better objects to be in the region; those that have left it since the last `shrink` are still among the others.
     """
 
     l: Floats

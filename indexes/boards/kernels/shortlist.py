@@ -58,7 +58,7 @@ def fetch(
     first, depth = forest.head[k_class, SLOT], forest.head[k_class, DEPTH]
     leaves, top = 1 << depth, top_of(depth)
     most = min(most, len(shortlist.l) - 2 * LANES)
-    # The blocks of leaves to be read, and the masks of their leaves, in columns that nothing is in yet.
+    # The blocks of leaves to be read, and the masks of their leaves, in columns that are filled later.
     group, chosen = shortlist.west, shortlist.better
     n = 0
     block, lanes = top, (1 << min(top, LANES)) - 1
@@ -120,8 +120,8 @@ def fetch(
 
 @internal
 def count_better(shortlist: Shortlist, n: int, scratch: Scratch, k: int, a: int, b: int) -> int:
-    """Count the objects of the lists, of lengths a and b, in each of the n ranges, and set those aside that hold k or
-    more; returns how many are left, which are in the region. O((a + b) n)."""
+    """Count the objects of the lists, of lengths a and b, in each of the n ranges, and set aside in `gone` those that
+    hold k or more; returns how many are left, which are in the region. O((a + b) n)."""
     for i in range(n):
         shortlist.west[i] = 0
     count_from(shortlist.west, shortlist.l, n, scratch.west, 1, a + 1)
@@ -181,8 +181,8 @@ def ends(shortlist: Shortlist, n: int, k: int) -> tuple[float, float]:
 
 @internal
 def shrink(shortlist: Shortlist, n: int, k: int, l_first: float, r_last: float) -> int:
-    """Drop the subscriptions beyond l* or r*, which no further tile can reach, and set those aside that are no longer
-    in the region; returns how many are left. O(n)."""
+    """Drop the subscriptions beyond l* or r*, which no further tile can reach, and set aside in `gone` those that have
+    left the region; returns how many are left. O(n)."""
     l_below, r_above = below(l_first), above(r_last)
     gone_l, gone_r = shortlist.gone_l, shortlist.gone_r
     gone, left = 0, 0
