@@ -83,6 +83,9 @@ class Pump:
         take = asleep.popleft
         for _ in range(min(WAKE_AT_ONCE, len(asleep))):
             waking = connection, waiter, _, _, piece = take()
+            if waiter.done():
+                # The task was cancelled.
+                continue
             if connection.handed is waking and connection.outlet.open:
                 connection.handed = None
                 try:
@@ -91,7 +94,7 @@ class Pump:
                     waiter.set_exception(error)
                 else:
                     connection.waiter = waiter
-            elif not waiter.done():
+            else:
                 connection.go_on(waiter)
         self._running = False
         if asleep:
