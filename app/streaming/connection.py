@@ -83,18 +83,17 @@ class Pump:
         take = asleep.popleft
         for _ in range(min(WAKE_AT_ONCE, len(asleep))):
             waking = connection, waiter, _, _, piece = take()
-            if waiter.done():
-                # The task was cancelled.
-                continue
             if connection.handed is waking and connection.outlet.open:
                 connection.handed = None
                 try:
                     connection.outlet.write(piece)
                 except Exception as error:
-                    waiter.set_exception(error)
+                    # Its task may have been cancelled meanwhile; the others are woken in any case.
+                    if not waiter.done():
+                        waiter.set_exception(error)
                 else:
                     connection.waiter = waiter
-            else:
+            elif not waiter.done():
                 connection.go_on(waiter)
         self._running = False
         if asleep:

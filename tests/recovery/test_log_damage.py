@@ -7,16 +7,21 @@ from __future__ import annotations
 import shutil
 import struct
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
 
+from app.cli.checkup.stored import _checked
 from app.errors import LogUnavailable
 from app.storage import Stores, open_stores
 from app.storage.chain import START, checksum
+from app.storage.database import Database
 from app.storage.log import Log
 from app.storage.log_end import FILE, LogEnd
+from app.storage.ownership import Ownership
 from app.storage.rows import LogEntry, LogRow
 from tests.support.databases import FreshDatabase
 from tests.support.service_fixtures import Start
@@ -126,6 +131,39 @@ def test_a_check_takes_no_row_for_missing_that_another_service_has_pruned(
     flip(database, 7)
     again = open_stores(tmp_path / "data", database.url)
     assert again.log.check() == (4, 0, [(7, "its checksum differs")])
+    again.close()
+
+
+def test_a_log_that_is_pruned_whole_while_it_is_checked_ends_where_it_ended(
+    stores: Stores, database: FreshDatabase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    again = open_stores(tmp_path / "data", database.url)
+    found = Database.named(database.url)
+    asked: list[bool] = []
+    recall, reading = Ownership.recall, Database.reading
+
+    def prune() -> None:
+        if not asked:
+            asked.append(True)
+            again.log.prune(again.log.last_lsn)
+
+    def recalled(ownership: Ownership, key: str) -> str | None:
+        was = recall(ownership, key)
+        if ownership.database is found:
+            prune()
+        return was
+
+    @contextmanager
+    def read(one: Database, failed: str) -> Iterator[Any]:
+        with reading(one, failed) as connection:
+            yield connection
+        if one is found:
+            prune()
+
+    # By a service, right behind what the check reads first.
+    monkeypatch.setattr(Ownership, "recall", recalled)
+    monkeypatch.setattr(Database, "reading", read)
+    assert _checked(found) == ((0, 0, []), again.log.last_lsn)
     again.close()
 
 

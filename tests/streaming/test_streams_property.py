@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Any
 from unittest.mock import patch
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from app.streaming import lone_readers
@@ -250,6 +250,19 @@ class Play:
 
 
 @given(st.lists(steps, max_size=60), st.booleans(), st.booleans())
+@example(
+    [
+        ("slice", [("put", "p", 0, 0, None)]),
+        ("connect",),
+        ("open", 0, "a", "changes", False, None),
+        ("turns", 4),
+        # A subscription that is moved, and whose list is the same, between changes that go by column.
+        ("slice", [("put", "p", 0, 2, None), ("move", "a", [0, 4], (3, 0))]),
+        ("slice", [("move", "a", [0, 4], (2, 0)), ("put", "p", 0, 1, None)]),
+    ],
+    True,
+    True,
+)
 def test_every_reader_holds_the_true_list_at_every_position(script: list[Any], by_column: bool, bundles: bool) -> None:
     async def run() -> None:
         play = Play()

@@ -177,10 +177,14 @@ class World:
 
 
 def by_column(changes: Sequence[ListChange]) -> Sequence[ListChange]:
-    """The same changes by column, or as they are where a payload changes with them."""
+    """The same changes by column, or as they are where a payload changes with them, or one has no entries, as where a
+    subscription was moved and its list is the same: slices by column have none.
+    """
     entries = [entry for one in changes for entry in one.entries]
     views = [(entry.object or entry.old, entry.old or entry.object) for entry in entries]
-    if not entries or any(now is None or old is None or now.payload != old.payload for now, old in views):
+    if not changes or not all(one.entries for one in changes):
+        return changes
+    if any(now is None or old is None or now.payload != old.payload for now, old in views):
         return changes
     made = [(now, old) for now, old in views if now is not None and old is not None]
     whose = [one for one in changes for _ in one.entries]

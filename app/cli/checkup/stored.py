@@ -147,10 +147,10 @@ def _log(database: Database, meta: dict[str, str], data: Path, epoch: str) -> It
 def _checked(database: Database) -> tuple[Checked, int]:
     """The check of the whole log, and the number of its last row. Raises `LogUnavailable`."""
     log = Log(database)
-    pruned = log.recall_pruned_through()
     with database.reading("the log cannot be read") as connection:
         last = connection.execute(sa.select(sa.func.max(log_table.c.lsn))).scalar()
-    log.last_lsn = max(last or 0, pruned)
+    # Asked for last: a service may prune all rows between the two.
+    log.last_lsn = max(last or 0, log.recall_pruned_through())
     return log.check(), log.last_lsn
 
 
