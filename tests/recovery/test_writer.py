@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import re
 import threading
 from collections.abc import Awaitable, Callable, Sequence
@@ -456,6 +457,13 @@ def test_what_was_read_for_a_board_that_is_made_anew_before_its_turn_is_refused(
     run(tmp_path, story)
 
 
+@pytest.fixture
+def commits_on_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Short commits are made on the loop, however slow the disk is at the moment."""
+    monkeypatch.setattr("app.write_path.committing.SLOW_COMMIT", math.inf)
+
+
+@pytest.mark.usefixtures("commits_on_loop")
 def test_a_commit_waits_in_the_thread_while_that_is_busy(tmp_path: Path) -> None:
     """On the loop it would wait for the database's lock, and all reads with it."""
 
@@ -517,6 +525,7 @@ def test_what_follows_a_command_is_done_although_nobody_waits_for_it(tmp_path: P
     run(tmp_path, story)
 
 
+@pytest.mark.usefixtures("commits_on_loop")
 def test_what_is_gathered_is_one_commit_when_it_is_said(tmp_path: Path) -> None:
     async def story(writer: Writer) -> None:
         for name in "ab":
