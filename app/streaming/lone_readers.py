@@ -113,7 +113,8 @@ class LoneReaders:
 
         def deliver() -> None:
             self._keep(at, changes.seqs(), texts)
-            self._pump.hand(map(self._readers.__getitem__, at), texts, map(chunk, texts))
+            # All are looked up before the first gets something: one that falls behind is no lone reader any more.
+            self._pump.hand([self._readers[slot] for slot in at], texts, map(chunk, texts))
 
         return deliver
 

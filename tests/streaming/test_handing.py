@@ -242,6 +242,28 @@ def test_streams_of_both_kinds_get_every_change_in_order(at_once: bool) -> None:
     assert bool(written) == at_once
 
 
+@served(limits=Limits(stream_queue=4), at_once=True)
+async def test_a_list_that_changes_more_often_in_one_slice_than_its_reader_may_wait_for_is_sent_whole(
+    site: Site,
+) -> None:
+    world = site.service.world
+    world.by_column = True
+    async with site.follow() as events:
+        await events.next()
+
+        def many() -> None:
+            for i in range(10):
+                world.put("o0", 0, -float(i + 1))
+
+        with patch.object(lone_readers, "FEW", 1):
+            site.service.deliver(many)
+        while (message := await events.next())[0] != "reset":
+            assert message[0] == CHANGE
+        assert message[2]["seq"] == world.seq
+        site.change(1)
+        assert (await events.next())[0] == CHANGE
+
+
 @served(limits=Limits(heartbeat_seconds=0.1), at_once=True)
 async def test_heartbeats_do_not_wait_for_a_task_where_they_can_be_written(site: Site) -> None:
     site.service.hub._clock = asyncio.get_running_loop().time
