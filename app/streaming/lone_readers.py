@@ -6,9 +6,9 @@ what this reader's messages begin with; the channel itself is not read.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,6 +24,18 @@ NOBODY, OTHERS = 0, -1
 
 FEW = 64
 """Changes of a slice from which on they are delivered by column: for fewer, setting up the columns costs more."""
+
+
+class Framed(NamedTuple):
+    """Changes in order of the `numbers` of the connections that follow them: what is kept of each, all of them in
+    frames, and where each frame ends.
+    """
+
+    changes: ChangedLists
+    numbers: Ints
+    texts: list[bytes]
+    frames: bytes
+    ends: list[int]
 
 
 class LoneReaders:
@@ -89,69 +101,58 @@ class LoneReaders:
         numbers = self._numbers[slots]
         if numbers.min() < NOBODY:
             return None
-        blocks = self._blocks[slots]
-        if not blocks.any():
-            deliveries = [self._framed(changes, write, epoch)]
-        elif blocks.all():
-            deliveries = [self._in_chunks(changes, write, epoch)]
-        else:
-            deliveries = [
-                self._in_chunks(changes.reordered(np.flatnonzero(blocks)), write, epoch),
-                self._framed(changes.reordered(np.flatnonzero(~blocks)), write, epoch),
-            ]
-        if None in deliveries:
-            return None
-        for deliver in deliveries:
-            assert deliver is not None
-            deliver()
+        framed = None
+        to_sockets = np.flatnonzero(~self._blocks[slots])
+        if len(to_sockets):
+            framed = self._framed(_those(changes, to_sockets), write, epoch)
+            if framed is None:
+                return None
+        if len(to_sockets) < len(slots):
+            self._send_chunks(_those(changes, np.flatnonzero(self._blocks[slots])), write, epoch)
+        if framed is not None:
+            self._send_frames(framed)
         return int(np.count_nonzero(numbers))
 
-    def _in_chunks(self, changes: ChangedLists, write: BoardJson, epoch: str) -> Callable[[], None]:
-        """The delivery of changes to readers of server-sent events. O(changes)."""
+    def _send_chunks(self, changes: ChangedLists, write: BoardJson, epoch: str) -> None:
+        """Keep changes and hand them to readers of server-sent events. O(changes)."""
         texts = write.changed(changes, Words.of(epoch, CHANGE, blocks=True))
         at = changes.slots()
+        self._keep(at, changes.seqs(), texts)
+        # All are looked up before the first gets something: one that falls behind is no lone reader any more.
+        self._pump.hand([self._readers[slot] for slot in at], texts, map(chunk, texts))
 
-        def deliver() -> None:
-            self._keep(at, changes.seqs(), texts)
-            # All are looked up before the first gets something: one that falls behind is no lone reader any more.
-            self._pump.hand([self._readers[slot] for slot in at], texts, map(chunk, texts))
-
-        return deliver
-
-    def _framed(self, changes: ChangedLists, write: BoardJson, epoch: str) -> Callable[[], None] | None:
-        """The delivery of changes to sockets, and of those that nobody follows; None where it cannot be laid out.
-        O(changes), and O(n log n) where they are not in order of connections.
+    def _framed(self, changes: ChangedLists, write: BoardJson, epoch: str) -> Framed | None:
+        """Lay out changes for sockets, and those that nobody follows; None where that cannot be done. O(changes), and
+        O(n log n) where they are not in order of connections.
         """
         numbers = self._numbers[changes.slot_column()]
         if (numbers[1:] < numbers[:-1]).any():
             order = np.argsort(numbers, kind="stable")
             numbers, changes = numbers[order], changes.reordered(order)
+        prefixes = list(map(self._prefixes.__getitem__, changes.slots()))
+        framed = write.framed(changes, Words.of(epoch, CHANGE, blocks=False), prefixes)
+        return None if framed is None else Framed(changes, numbers, *framed)
+
+    def _send_frames(self, framed: Framed) -> None:
+        """Keep changes and queue them for sockets, or hand them those that are alone. O(changes)."""
+        changes, numbers, texts, frames, ends = framed
         at = changes.slots()
-        words = Words.of(epoch, CHANGE, blocks=False)
-        framed = write.framed(changes, words, list(map(self._prefixes.__getitem__, at)))
-        if framed is None:
-            return None
-        texts, frames, ends = framed
-
-        def deliver() -> None:
-            self._keep(at, changes.seqs(), texts)
-            readers = list(map(self._readers.__getitem__, at))
-            cuts = (np.flatnonzero(numbers[1:] != numbers[:-1]) + 1).tolist()
-            alone: list[int] = []
-            for first, last in pairwise((0, *cuts, len(at))):
-                if readers[first] is None:
-                    continue
-                if last - first == 1:
-                    alone.append(first)
-                    continue
-                begin = ends[first - 1] if first else 0
-                some = readers[first:last]
-                some[0].connection.push_all(some, texts[first:last], frames[begin : ends[last - 1]])
-            if alone:
-                pieces = [frames[ends[n - 1] if n else 0 : ends[n]] for n in alone]
-                self._pump.hand(map(readers.__getitem__, alone), map(texts.__getitem__, alone), pieces)
-
-        return deliver
+        self._keep(at, changes.seqs(), texts)
+        readers = list(map(self._readers.__getitem__, at))
+        cuts = (np.flatnonzero(numbers[1:] != numbers[:-1]) + 1).tolist()
+        alone: list[int] = []
+        for first, last in pairwise((0, *cuts, len(at))):
+            if readers[first] is None:
+                continue
+            if last - first == 1:
+                alone.append(first)
+                continue
+            begin = ends[first - 1] if first else 0
+            some = readers[first:last]
+            some[0].connection.push_all(some, texts[first:last], frames[begin : ends[last - 1]])
+        if alone:
+            pieces = [frames[ends[n - 1] if n else 0 : ends[n]] for n in alone]
+            self._pump.hand(map(readers.__getitem__, alone), map(texts.__getitem__, alone), pieces)
 
     def _keep(self, slots: Sequence[int], seqs: Sequence[int], texts: Sequence[bytes]) -> None:
         """As `Channel.retain` for each of some changes."""
@@ -165,3 +166,8 @@ class LoneReaders:
                 channel = self._channels[slot]
                 assert channel is not None, "there is one where there is a number"
                 channel.settle()
+
+
+def _those(changes: ChangedLists, places: Ints) -> ChangedLists:
+    """The changes at these places, which are in order: all of them, or some. O(places)."""
+    return changes if len(places) == len(changes) else changes.reordered(places)
