@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import partial
-from typing import Any, cast
+from typing import Any
 from unittest.mock import patch
 
 import pytest
@@ -15,9 +15,10 @@ from app.rendering import boards
 from app.streaming import lone_readers
 from app.streaming.buffer import CHANGE, GONE, Bundle, Channel, Message, message
 from app.streaming.bundles import publish_all
-from app.streaming.connection import Connection, ConnectionHub, Reader
+from app.streaming.connection import Connection, Reader
 from app.streaming.frames import TEXT, head_of
 from tests.streaming.helpers import alone, ready
+from tests.streaming.manual import ManualConnection
 from tests.streaming.site import SUBSCRIBE, Site, served
 from tests.streaming.world import BundlingTap, Limits, World, apart, quiet
 
@@ -37,25 +38,11 @@ actions = st.one_of(
 )
 
 
-class Queue(Connection):
+class Queue(ManualConnection):
     """A connection that nobody empties but by `take_some`."""
 
-    transport = "test"
-
     def __init__(self) -> None:
-        super().__init__(cast("ConnectionHub", None), LIMIT, MOST)
-        self.all = [Reader(self) for _ in range(READERS)]
-        for reader in self.all:
-            reader.channel = Channel("boards/b", "any", "changes", 0, 1)
-
-    def readers(self) -> Iterable[Reader]:
-        return self.all
-
-    async def listen(self) -> None: ...
-    async def send_queue(self) -> None: ...
-    async def send_heartbeat(self) -> None: ...
-    async def send_end(self, code: int) -> None: ...
-    def on_finish(self, reader: Reader) -> None: ...
+        super().__init__(None, LIMIT, MOST, READERS)
 
     def entries(self, some: Iterable[tuple[Reader, Message]]) -> list[tuple[int, bytes]]:
         return [(self.all.index(reader), item.rest) for entry in some for reader, item in apart(entry)]

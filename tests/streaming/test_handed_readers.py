@@ -12,10 +12,11 @@ from unittest.mock import patch
 import pytest
 
 from app.streaming import lone_readers
-from app.streaming.buffer import CHANGE, Channel, message
-from app.streaming.connection import Connection, Pump, Reader
+from app.streaming.buffer import CHANGE, message
+from app.streaming.connection import Pump, Reader
 from app.streaming.frames import TEXT, chunk, head_of
 from app.streaming.outlet import Outlet
+from tests.streaming.manual import ManualConnection
 from tests.streaming.test_streams_property import IDS, Play
 from tests.streaming.world import BundlingTap, Service, Tap, apart, quiet
 
@@ -183,21 +184,6 @@ def test_every_reader_holds_the_true_list_at_every_position() -> None:
     assert handed > 100
 
 
-class Broken(Connection):
-    """One whose server fails when it writes."""
-
-    transport = "test"
-
-    def readers(self) -> Iterable[Reader]:
-        return ()
-
-    async def listen(self) -> None: ...
-    async def send_queue(self) -> None: ...
-    async def send_heartbeat(self) -> None: ...
-    async def send_end(self, code: int) -> None: ...
-    def on_finish(self, reader: Reader) -> None: ...
-
-
 @pytest.mark.parametrize("cancelled", [False, True])
 def test_a_connection_that_fails_to_write_holds_up_no_other_one(cancelled: bool) -> None:
     def fail(data: bytes) -> None:
@@ -206,14 +192,13 @@ def test_a_connection_that_fails_to_write_holds_up_no_other_one(cancelled: bool)
     async def run() -> None:
         pump, written = Pump(), cast("list[bytes]", [])
         writes: list[Callable[[bytes], None]] = [fail, written.append]
-        readers = []
+        readers: list[Reader] = []
         for write in writes:
-            connection = Broken(cast("Any", None), 10, 1_000)
+            connection = ManualConnection(None, 10, 1_000, readers=1)
             connection.outlet = Outlet(lambda: True, write)
             assert connection.outlet.is_open()
             connection.waiter = asyncio.get_running_loop().create_future()
-            readers.append(Reader(connection))
-            readers[-1].channel = Channel("boards/b", "any", "changes", 0, 1)
+            readers += connection.all
         broken, waiters = readers[0].connection, [reader.connection.waiter for reader in readers]
         text = message("e", 1, CHANGE, '{"seq":1}').block
         pump.hand(readers, [text] * 2, [text] * 2)

@@ -16,10 +16,11 @@ from hypothesis import strategies as st
 
 from app.streaming import lone_readers
 from app.streaming.buffer import CHANGE, GONE, Channel, Message, change_of, message
-from app.streaming.connection import Connection, ConnectionHub, Pump, Reader
+from app.streaming.connection import Connection, Pump, Reader
 from app.streaming.outlet import Outlet
 from app.streaming.sse import SseConnection
 from app.streaming.websocket import Socket
+from tests.streaming.manual import ManualConnection
 from tests.streaming.site import SUBSCRIBE, Site, served
 from tests.streaming.world import Limits
 
@@ -66,18 +67,13 @@ class Waiter:
         self.woken = True
 
 
-class Line(Connection):
+class Line(ManualConnection):
     """A connection whose server keeps what it is given in `sent`, at once while it `may`, else when its task works."""
-
-    transport = "test"
 
     def __init__(self) -> None:
         self.pump = Pump()
         self.connections = cast("Any", self)
-        super().__init__(cast("ConnectionHub", self), LIMIT, MOST)
-        self.all = [Reader(self) for _ in range(READERS)]
-        for reader in self.all:
-            reader.channel = Channel("boards/b", "any", "changes", 0, 1)
+        super().__init__(self, LIMIT, MOST, READERS)
         self.soon: list[Callable[[], None]] = []
         self.sent: list[bytes] = []
         self.may = True
@@ -116,15 +112,6 @@ class Line(Connection):
     def send_now(self) -> None:
         if self.outlet.is_open():
             self.sent += [item.block for _, item in self.take_some(1 << 30)]
-
-    def readers(self) -> Iterable[Reader]:
-        return self.all
-
-    async def listen(self) -> None: ...
-    async def send_queue(self) -> None: ...
-    async def send_heartbeat(self) -> None: ...
-    async def send_end(self, code: int) -> None: ...
-    def on_finish(self, reader: Reader) -> None: ...
 
 
 def carry_out(line: Line, action: Any, n: int, hands: bool) -> None:
