@@ -31,6 +31,9 @@ class Spread:
 
     def add_all(self, values: Sequence[float]) -> None:
         """Count values, at least one."""
+        if len(values) == 1:
+            self.add(values[0])
+            return
         bounds = self._bounds
         first, last = bisect_left(bounds, min(values)), bisect_left(bounds, max(values))
         if first == last:

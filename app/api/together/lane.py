@@ -365,10 +365,7 @@ class Lane:
             self._metrics.requests_open.value -= counted
             now = perf_counter()
             for (verb, status), began in answered.items():
-                if len(began) == 1:
-                    self._metrics.observe(verb.method, verb.route, status, now - began[0])
-                else:
-                    self._metrics.observe_all(verb.method, verb.route, status, [now - each for each in began])
+                self._metrics.observe_all(verb.method, verb.route, status, [now - each for each in began])
             if group.turn is not None:
                 group.leave()
 
