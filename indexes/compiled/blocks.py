@@ -19,7 +19,7 @@ FOUR, EIGHT = 4, 8
 """Numbers in a vector of AVX2, and in one of the widest registers."""
 
 COMPRESSES = targets.has("avx512f")
-TOGETHER = EIGHT if COMPRESSES else FOUR if targets.has("avx2") else 1
+PACKED = EIGHT if COMPRESSES else FOUR if targets.has("avx2") else 1
 """Numbers that are packed together."""
 
 
@@ -76,11 +76,11 @@ def _lanes_packed(typing: Any, into: Any, at: Any, source: Any, base: Any, mask:
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         (into_type, _, source_type), whole, at = signature.args[:3], ir.IntType(64), args[1]
         # All are read before one is written: both columns may be the same.
-        places = [builder.add(args[3], whole(lane)) for lane in range(0, LANES, TOGETHER)]
-        blocks = [load(context, builder, source_type, args[2], place, TOGETHER) for place in places]
+        places = [builder.add(args[3], whole(lane)) for lane in range(0, LANES, PACKED)]
+        blocks = [load(context, builder, source_type, args[2], place, PACKED) for place in places]
         for i, block in enumerate(blocks):
-            own = builder.and_(builder.lshr(args[4], whole(i * TOGETHER)), whole((1 << TOGETHER) - 1))
-            if TOGETHER > 1:
+            own = builder.and_(builder.lshr(args[4], whole(i * PACKED)), whole((1 << PACKED) - 1))
+            if PACKED > 1:
                 block = _compressed(builder, block, own) if COMPRESSES else _shuffled(builder, block, own)
             store(context, builder, into_type, args[0], at, block)
             at = builder.add(at, builder.ctpop(own))
