@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from bench.boards import batch_speed, kernels, service, space, streams
+from bench.boards import batch_speed, change_costs, kernels, service, space, streams
 from bench.boards.paper import FIGURES, TABLES, Paper
 from bench.report import RESULTS, Report, page
 
@@ -49,4 +49,5 @@ def run(
         if "streams" in wanted:
             report.heading("Streams")
             streams.show(report, streams.QUICK if quick else streams.Size())
+            change_costs.show(report, change_costs.QUICK if quick else change_costs.Size())
     return report

@@ -216,7 +216,7 @@ class Bench:
     def _single_phases(self) -> list[dict[str, Any]]:
         """The same of single events."""
         size = self._size
-        single = {"kind": "singles", "count": size.singles, "connections": MANY}
+        single = single_phase(size.singles)
         over_socket = {
             "kind": "socket",
             "count": size.singles * 4,
@@ -315,6 +315,11 @@ class Bench:
             f"{median(each['socket']):,.0f} requests/s, {ratio(faster)} times as fast",
             faster >= FASTER_WANTED,
         )
+
+
+def single_phase(count: int) -> dict[str, Any]:
+    """A phase of the load generator: so many single events at MANY connections."""
+    return {"kind": "singles", "count": count, "connections": MANY}
 
 
 def judge_share(report: Report, world: str, share: float) -> None:

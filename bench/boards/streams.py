@@ -1,4 +1,4 @@
-"""Thousands of live lists on one service, each changed once a second: from event to receipt, and a change's cost."""
+"""Thousands of live lists on one service, each changed once a second: from event to receipt."""
 
 from __future__ import annotations
 
@@ -17,9 +17,6 @@ from bench.report import Report
 BOARD = "live"
 MEAN_WANTED, P99_WANTED, PAUSE_WANTED = 100.0, 250.0, 100.0
 """Milliseconds."""
-
-SSE_WANTED, SOCKET_WANTED = 20.0, 6.0
-"""Microseconds of the service's processors a change."""
 
 SPARE_FILES = 1_000
 """Files besides the connections of streams that both processes may have open."""
@@ -47,19 +44,13 @@ class Load(NamedTuple):
 
 
 class Size(NamedTuple):
-    """How much is run: lists for each of two rates, and what a change costs with each kind of reader."""
+    """How much is run: lists for each of two rates."""
 
     held: Load = Load(5_000, 50)
     many: Load = Load(10_000, 100, batch=200)
-    one_each: int = 4_000
-    """Readers with one list each."""
-    hundred_each: int = 100
-    """Sockets with a hundred lists each."""
-    seconds: int = 10
-    batch: int = 1_000
 
 
-QUICK = Size(Load(500, 5, seconds=10, batch=50), Load(1_000, 10, seconds=10), 500, 5, 4, 250)
+QUICK = Size(Load(500, 5, seconds=10, batch=50), Load(1_000, 10, seconds=10))
 
 
 def make_board(server: Server, lists: int) -> None:
@@ -123,7 +114,6 @@ def show(report: Report, size: Size) -> None:
     report.verdict(
         f"{many.lists:,} live subscriptions: p99 under {P99_WANTED:.0f} ms", f"{p99:.1f} ms", p99 < P99_WANTED
     )
-    _show_costs(report, size)
 
 
 def _show_run(report: Report, load: Load) -> dict[str, Any]:
@@ -157,43 +147,3 @@ def _show_run(report: Report, load: Load) -> dict[str, Any]:
         not found["errors"] and changes == load.lists * load.seconds,
     )
     return found
-
-
-def _show_costs(report: Report, size: Size) -> None:
-    """What a change costs the processors of the service, by how it is read."""
-    base = Load(0, 0, seconds=size.seconds, batch=size.batch)
-    loads = {
-        "nobody: the events alone": base._replace(unread=size.hundred_each * 100),
-        "SSE": within_files(base._replace(sse=size.one_each)),
-        "WebSocket that follows 1": base._replace(sockets=size.one_each, follow=1),
-        "WebSocket that follows 100": base._replace(sockets=size.hundred_each),
-        "the same, each request for all sockets": base._replace(sockets=size.hundred_each, spread=True),
-    }
-    report.text(
-        f"What a delivered change costs: lists changed once a second for {size.seconds} s by requests with "
-        f"{size.batch:,} updates. The service's processor time has all in it, from reading the request and committing "
-        "it to the write to the reader's connection; a change is one update for one reader. Requests are about one "
-        "connection's lists after another's, but for the last row."
-    )
-    rows, us = [], {}
-    for name, load in loads.items():
-        found = measure(load)
-        changes = load.lists * load.seconds
-        us[name] = found["server_cpu"] / changes * 1e6
-        rows.append(
-            (
-                name,
-                f"{load.lists:,}",
-                f"{us[name]:.1f}",
-                f"{found['nbytes'] / changes:.0f}",
-                f"{found['own_cpu'] / changes * 1e6:.1f}",
-                f"{found['errors']}",
-            )
-        )
-    report.table(("reader", "lists", "us a change", "bytes a change", "load generator us", "errors"), rows)
-    for name, wanted in (("SSE", SSE_WANTED), ("WebSocket that follows 100", SOCKET_WANTED)):
-        report.verdict(
-            f"{name}: at most {wanted:.0f} us of the service's processors a delivered change",
-            f"{us[name]:.1f} us",
-            us[name] <= wanted,
-        )
