@@ -60,16 +60,20 @@ class Cost(NamedTuple):
         return self.us / self.plain
 
 
-def show(report: Report, size: Size) -> None:
-    """Add the benchmark to the report."""
+def readers(size: Size) -> dict[str, Load]:
+    """How changes are read, by name."""
     base = Load(0, 0, seconds=size.seconds, batch=size.batch)
-    loads = {
+    return {
         "nobody: the events alone": base._replace(unread=size.hundred_each * 100),
         "SSE": within_files(base._replace(sse=size.one_each)),
         "WebSocket that follows 1": base._replace(sockets=size.one_each, follow=1),
         "WebSocket that follows 100": base._replace(sockets=size.hundred_each),
         "the same, each request for all sockets": base._replace(sockets=size.hundred_each, spread=True),
     }
+
+
+def show(report: Report, size: Size) -> None:
+    """Add the benchmark to the report."""
     report.text(
         f"What a delivered change costs: lists changed once a second for {size.seconds} s by requests with "
         f"{size.batch:,} updates. The service's processor time has all in it, from reading the request and committing "
@@ -78,12 +82,19 @@ def show(report: Report, size: Size) -> None:
         f"measured that a plain FastAPI route takes for a request at {MANY} connections, which commits one row and "
         f"applies nothing; of what is judged, medians of {size.rounds} runs in turn."
     )
+    compare(report, readers(size), size.rounds, size.plain)
+
+
+def compare(report: Report, loads: dict[str, Load], rounds: int, plain: int) -> None:
+    """Measure what changes take, and so many requests of the plain route beside them: a row for each load, and a
+    verdict for each that has a limit.
+    """
     found: dict[str, list[Cost]] = {name: [] for name in loads}
-    with tempfile.TemporaryDirectory() as folder, _plain_route(Path(folder)) as plain:
-        for number in range(size.rounds):
+    with tempfile.TemporaryDirectory() as folder, _plain_route(Path(folder)) as server:
+        for number in range(rounds):
             for name, load in loads.items():
                 if not number or name in WANTED:
-                    found[name].append(_cost(load, plain, size.plain))
+                    found[name].append(_cost(load, server, plain))
     report.table(
         ("reader", "lists", "us a change", "us a plain request", "of one", "bytes a change", "generator us", "errors"),
         [(name, f"{loads[name].lists:,}", *_columns(costs)) for name, costs in found.items()],

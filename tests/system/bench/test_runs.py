@@ -12,7 +12,7 @@ import typer
 from typer.testing import CliRunner
 
 from app.cli import bench
-from bench.boards import kernels, service, space, streams
+from bench.boards import change_costs, kernels, service, space, streams
 from bench.prototypes import BOARDS
 from bench.report import Report
 from indexes.boards.space.kernels.shapes import SHAPES
@@ -70,6 +70,20 @@ def test_streams_run_finds_no_error_and_every_change() -> None:
     assert found["changes"] == {"SSE": 60, "WebSocket": 60}
     assert found["nbytes"] > 120 * 100
     assert 0 < found["pause_ms"] < 3_000
+
+
+def test_a_change_is_judged_beside_a_plain_request(report: Report) -> None:
+    loads = {name: streams.Load(5, 1, follow=5, seconds=1, batch=5) for name in change_costs.WANTED}
+    change_costs.compare(report, loads, rounds=1, plain=32)
+    found = [line.strip("| ").split(" | ") for line in report.page().splitlines()]
+    rows = [row for row in found if row[0] in loads]
+    assert [row[0] for row in rows] == list(loads)
+    assert all(float(row[2]) > 0 and float(row[3]) > 0 and row[-1] == "0" for row in rows)
+    assert [wanted.split(":")[0] for wanted, *_ in report.verdicts] == list(loads)
+
+
+def test_a_change_costs_a_share_of_a_request() -> None:
+    assert change_costs.Cost(us=6.0, plain=120.0, nbytes=200.0, generator=1.0, errors=0).share == 0.05
 
 
 def test_no_more_streams_are_opened_than_a_process_may_have_files(monkeypatch: pytest.MonkeyPatch) -> None:
