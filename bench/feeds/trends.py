@@ -16,7 +16,8 @@ from bench.baselines.compared_feeds import GROUPS, RULES, ComparedIndex
 from bench.feeds.rounds import Round, feed_of, find_by, measure
 from bench.feeds.workload import World, make_world
 from bench.report import Report, count, ratio
-from indexes.feeds.feed import DIVIDED, FeedIndex
+from indexes.feeds.base import DIVIDED
+from indexes.feeds.feed import FeedIndex
 from indexes.feeds.subscription_index import OrderedIndex, SubscriptionIndex
 
 

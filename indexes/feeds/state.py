@@ -18,7 +18,8 @@ from indexes.core.captured_ids import lifetimes_by_id, lifetimes_of
 from indexes.core.ids import Packed
 from indexes.feeds.config import FeedConfig, Keywords, Subscriptions
 from indexes.feeds.engine import FeedEngine
-from indexes.feeds.feed import Epoch, Remembered
+from indexes.feeds.epochs import Epoch
+from indexes.feeds.feed import Remembered
 from indexes.feeds.kernels.cells import Cells, build_cells
 from indexes.feeds.kernels.subscriptions import ALPHA, ROW, THETA, X, Y, terms_of
 from indexes.feeds.packing import Layout, Statistics

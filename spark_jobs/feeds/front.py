@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from indexes.core.arrays import Bools, Floats, Ints, Ints32
 from indexes.feeds.config import FeedConfig
-from indexes.feeds.feed import Epoch, Remembered
+from indexes.feeds.epochs import Epoch
+from indexes.feeds.feed import Remembered
 from indexes.feeds.kernels import copies as cp
 from indexes.feeds.kernels.window import FIRST, NEXT, TERM_NEXT
 from indexes.feeds.shards.frozen import Frozen, freeze, thaw

@@ -24,7 +24,8 @@ from indexes.feeds.config import (
     listed,
     weighted,
 )
-from indexes.feeds.feed import Epoch, Remembered
+from indexes.feeds.epochs import Epoch
+from indexes.feeds.feed import Remembered
 from indexes.feeds.state import FeedState
 from indexes.feeds.tokens import STOP_WORDS, tokens
 from spark_jobs.feeds.commands import operations

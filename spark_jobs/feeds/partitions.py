@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from indexes.core.arrays import Ints
 from indexes.feeds.config import FeedConfig
-from indexes.feeds.feed import Epoch, Remembered
+from indexes.feeds.epochs import Epoch
+from indexes.feeds.feed import Remembered
 from indexes.feeds.kernels import copies as cp
 from indexes.feeds.kernels.buffers import lists_of
 from indexes.feeds.kernels.scratch import SCORED, VISITED

@@ -12,8 +12,9 @@ import time
 
 import numpy as np
 
+from indexes.feeds.base import MANY
 from indexes.feeds.config import FeedConfig
-from indexes.feeds.feed import MANY, FeedIndex
+from indexes.feeds.feed import FeedIndex
 from indexes.feeds.kernels.buffers import EVALUATED, READ
 from indexes.feeds.kernels.scratch import HITS
 from indexes.feeds.kernels.step import evaluate_some

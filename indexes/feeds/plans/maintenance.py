@@ -16,7 +16,7 @@ from indexes.core import maintenance
 from indexes.core.arrays import Bytes, Floats, Int16s, Ints, Ints32
 from indexes.core.captured_ids import CapturedIds
 from indexes.feeds.config import FeedConfig
-from indexes.feeds.feed import Epoch
+from indexes.feeds.epochs import Epoch
 from indexes.feeds.kernels.window import Window
 from indexes.feeds.packing import Layout
 from indexes.feeds.posts import Piece

@@ -17,11 +17,11 @@ from indexes.core.background import BackgroundTask
 from indexes.core.ids import Packed
 from indexes.core.plan import LONG, Plan
 from indexes.feeds.commands import Post, Tick, Withdraw
-from indexes.feeds.feed import PIECE
 from indexes.feeds.kernels.window import NEXT
 from indexes.feeds.live_lists import Views
 from indexes.feeds.pending_posts import Before, Undo
 from indexes.feeds.posts import Newest
+from indexes.feeds.publishing import PIECE
 from indexes.feeds.report import ChangedLists, Report
 from indexes.feeds.results import ListChange, Slice
 from indexes.feeds.store import FeedStore

@@ -13,11 +13,12 @@ import numpy as np
 from indexes.core.arrays import Bytes, Floats, Ints
 from indexes.core.steps import run_all
 from indexes.feeds.config import FeedConfig
-from indexes.feeds.feed import PIECE, FeedIndex
+from indexes.feeds.feed import FeedIndex
 from indexes.feeds.kernels import window as win
 from indexes.feeds.kernels.subscriptions import ROW, THETA
 from indexes.feeds.kernels.weights import FIRST_EPOCH, CountEpochs
 from indexes.feeds.kernels.window import NEXT
+from indexes.feeds.publishing import PIECE
 from indexes.feeds.report import ChangedLists, Report
 from indexes.feeds.shards.rounds import GivenIndex, Hits, RoutedIndex
 from indexes.feeds.words import Documents, Vocabulary

@@ -70,7 +70,7 @@ def test_more_postings_than_are_scored_together_lose_no_recipient() -> None:
 @pytest.mark.parametrize("divided", [1, 50_000])
 def test_two_halves_of_a_refill_fill_the_buffers_as_one(divided: int) -> None:
     whole, slots = played(OrderedIndex(50), 0.0, 1.0, tfidf=True)
-    with patch("indexes.feeds.feed.MANY", 1), patch("indexes.feeds.feed.DIVIDED", divided):
+    with patch("indexes.feeds.base.MANY", 1), patch("indexes.feeds.base.DIVIDED", divided):
         halves, _ = played(OrderedIndex(50), 0.0, 1.0, tfidf=True)
     assert len(halves.parts) == (2 if divided == 1 else 1)
     halves.check()

@@ -99,12 +99,12 @@ class Story(RuleBasedStateMachine):
     @initialize(window=st.sampled_from(WINDOWS), piece=st.sampled_from([1, 3, 256]))
     def open(self, window: dict[str, Any], piece: int) -> None:
         # Epochs are cut into pieces, however few subscriptions there are.
-        self.small = [patch("indexes.feeds.feed.PIECE", piece), patch("indexes.feeds.posts.PIECE", 4)]
+        self.small = [patch("indexes.feeds.publishing.PIECE", piece), patch("indexes.feeds.posts.PIECE", 4)]
         self.small.append(patch("indexes.feeds.plans.posts.PIECE", piece))
-        self.small.append(patch("indexes.feeds.feed.BOUNDED", piece))
-        self.small.append(patch("indexes.feeds.feed.REFILLED", piece))
-        self.small.append(patch("indexes.feeds.feed.MANY", 3 if piece == 1 else 20_000))
-        self.small.append(patch("indexes.feeds.feed.DIVIDED", 6 if piece == 1 else 50_000))
+        self.small.append(patch("indexes.feeds.epochs.BOUNDED", piece))
+        self.small.append(patch("indexes.feeds.epochs.REFILLED", piece))
+        self.small.append(patch("indexes.feeds.base.MANY", 3 if piece == 1 else 20_000))
+        self.small.append(patch("indexes.feeds.base.DIVIDED", 6 if piece == 1 else 50_000))
         if piece == 3:
             # Ids are merged all the time, and looked up as those of bulk are.
             self.small += [patch("indexes.core.ids.MERGE_AT", 4), patch("indexes.feeds.posts.RECENT", 4)]
@@ -604,7 +604,7 @@ def test_a_check_that_is_given_up_promises_nothing(monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.parametrize("key", ["s0", "s19"])
 def test_a_stream_that_begins_while_an_epoch_does_begins_after_it(monkeypatch: pytest.MonkeyPatch, key: str) -> None:
-    monkeypatch.setattr("indexes.feeds.feed.BOUNDED", 1)
+    monkeypatch.setattr("indexes.feeds.epochs.BOUNDED", 1)
     engine = small({"posts": 64})
     for i in range(20):
         engine.apply(SetSubscription(f"s{i}", ["a", "b"], (0.0, 0.0), 2, 0.0))

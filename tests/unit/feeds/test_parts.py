@@ -32,9 +32,9 @@ seeds = st.integers(0, 2**32 - 1)
 def parts(many: int, both: int) -> Iterator[None]:
     """Feeds have two parts from `many` subscriptions on, and two threads from `both` posts times subscriptions on."""
     with (
-        patch("indexes.feeds.feed.MANY", many),
-        patch("indexes.feeds.feed.DIVIDED", many),
-        patch("indexes.feeds.feed.BOTH", both),
+        patch("indexes.feeds.base.MANY", many),
+        patch("indexes.feeds.base.DIVIDED", many),
+        patch("indexes.feeds.publishing.BOTH", both),
     ):
         helper_threads.provide(1)
         try:

@@ -80,9 +80,9 @@ def test_lists_that_are_read_while_an_epoch_begins_are_those_after_it(many: int)
     feed = world.feed
     pieces, report = 0, Report()
     with (
-        patch("indexes.feeds.feed.BOUNDED", 1),
-        patch("indexes.feeds.feed.REFILLED", 1),
-        patch("indexes.feeds.feed.MANY", many),
+        patch("indexes.feeds.epochs.BOUNDED", 1),
+        patch("indexes.feeds.epochs.REFILLED", 1),
+        patch("indexes.feeds.base.MANY", many),
     ):
         found = feed.post_batch(feed.documents([bag]), np.array([place]), 0, report)
         assert feed.due

@@ -13,10 +13,11 @@ import numpy as np
 from bench.baselines.compared_feeds import COMPARED
 from indexes.core.steps import run_all
 from indexes.feeds.config import FeedConfig, Keywords, Point, Shown
-from indexes.feeds.feed import FeedIndex, Posted
+from indexes.feeds.feed import FeedIndex
 from indexes.feeds.kernels.record import Cutter
 from indexes.feeds.kernels.subscriptions import ENTRY, POSTS, ROW, THETA
 from indexes.feeds.kernels.window import NEXT
+from indexes.feeds.publishing import Posted
 from indexes.feeds.report import ChangedLists, Report
 from indexes.feeds.subscription_index import OrderedIndex, SubscriptionIndex
 from tests.oracles.feeds import Ask, FeedOracle
