@@ -146,6 +146,11 @@ class Statement:
         return None if row is None else row[0]
 
 
+def cursor_of(connection: sa.Connection) -> Any:
+    """A DBAPI cursor in the transaction of a connection."""
+    return connection.connection.driver_connection.cursor()  # type: ignore[union-attr]
+
+
 def _spread(url: str) -> str:
     """A URL of several servers with ports as SQLAlchemy reads it, each in a parameter of its own.
 

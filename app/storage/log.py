@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, Self, TypeVar
@@ -23,7 +23,7 @@ import sqlalchemy as sa
 from app.errors import DatabaseFailed, LogUnavailable
 from app.runtime import logs
 from app.storage.chain import START, Chain, checksum
-from app.storage.database import Database, Statement, metadata, plain
+from app.storage.database import Database, Statement, cursor_of, metadata, plain
 from app.storage.directory import DataDirectory, make_private_file
 from app.storage.lease import Lease
 from app.storage.log_end import LogEnd
@@ -551,7 +551,11 @@ class Log:
                 self._add_columns(cursor, "keys", {"expires_at": "double precision", "version": KEY_VERSION})
             self.pruned_through = self._stored_pruned_through(cursor)
             last = self._stored_last(cursor)
-            done = last, self._stored_checksum(cursor, last), cuts or self._check_end(cursor, accept_end)
+            done = (
+                last,
+                self._stored_checksum(cursor, last, self.pruned_through),
+                cuts or self._check_end(cursor, accept_end),
+            )
             self._take(cursor, last, done[2])
             return done
 
@@ -636,17 +640,13 @@ class Log:
             after_lsn = until
 
     def _checksum_of(self, lsn: int, pruned: int) -> bytes:
-        """The checksum of a row, also of the last one that was pruned."""
-        with self.database.reading("the log cannot be read") as connection:
-            if lsn == pruned:
-                kept = sa.select(meta_table.c.value).where(meta_table.c.key == PRUNED_CHECKSUM)
-                return _bytes(connection.execute(kept).scalar_one_or_none())
-            stored = sa.select(log_table.c.checksum).where(log_table.c.lsn == lsn)
-            return connection.execute(stored).scalar_one_or_none() or START
+        """As `_stored_checksum`, on a connection of its own. Raises `LogUnavailable`."""
+        with self.database.reading("the log cannot be read") as connection, closing(cursor_of(connection)) as cursor:
+            return self._stored_checksum(cursor, lsn, pruned)
 
-    def _stored_checksum(self, cursor: Any, lsn: int) -> bytes:
-        """The checksum of a row, also of the last one that was pruned."""
-        if lsn == self.pruned_through:
+    def _stored_checksum(self, cursor: Any, lsn: int, pruned: int) -> bytes:
+        """The checksum of a row, also of the last one that was `pruned`."""
+        if lsn == pruned:
             return _bytes(self.ownership.meta.get(cursor, PRUNED_CHECKSUM))
         return bytes(self._checksum.scalar(cursor, lsn) or START)
 

@@ -17,7 +17,7 @@ import sqlalchemy as sa
 
 from app.errors import DatabaseFailed, LogUnavailable
 from app.runtime import logs
-from app.storage.database import Database
+from app.storage.database import Database, cursor_of
 from app.storage.directory import DataDirectory, write_durably
 from app.storage.keeper import Keeper
 from app.storage.lease import CHANNEL, NOT_HELD, TERM, Holder, Lease, LeaseHeld, LeaseState, confirmed_in
@@ -97,7 +97,7 @@ class SharedLog(Log):
         self.leads = True
 
     def _make(self, connection: sa.Connection) -> None:
-        Lease.make(_driver(connection).cursor())
+        Lease.make(cursor_of(connection))
 
     def _take(self, cursor: Any, last: int, cuts: int) -> None:
         known = self._sharing.term
@@ -107,7 +107,7 @@ class SharedLog(Log):
 
     def _start_reading(self) -> None:
         with self.engine.connect() as connection:
-            cursor = _driver(connection).cursor()
+            cursor = cursor_of(connection)
             found = Lease.look(cursor)
             if found is None:
                 raise LogUnavailable(f"no node has led with the database {self.database.name} yet: start one that does")
@@ -125,7 +125,7 @@ class SharedLog(Log):
             known = None if self.end is None else self.end.known
             # What was confirmed to this node and is still to be prolonged in the lease.
             last = max(last, 0 if known is None else known.lsn)
-            self._ends_at(last, self._stored_checksum(cursor, last))
+            self._ends_at(last, self._stored_checksum(cursor, last, self.pruned_through))
 
     def _check_same(self, cursor: Any, lease: LeaseState) -> None:
         """Raise `OtherHistory` where rows that this node has taken are not there."""
@@ -177,9 +177,12 @@ class SharedLog(Log):
         """Raise `OtherHistory` where the database, which ends at a row, lacks what this node has taken."""
         if last < self.last_lsn:
             raise OtherHistory(self._shorter(last))
-        stored = self._stored_checksum(cursor, self.last_lsn) if self.last_lsn > self.pruned_through else b""
-        if self.last_lsn > self.pruned_through and stored != self.last_checksum:
-            raise OtherHistory(f"row {self.last_lsn} of the database {self.database.name} is another one than it was")
+        if self.last_lsn > self.pruned_through:
+            stored = self._stored_checksum(cursor, self.last_lsn, self.pruned_through)
+            if stored != self.last_checksum:
+                raise OtherHistory(
+                    f"row {self.last_lsn} of the database {self.database.name} is another one than it was"
+                )
 
     def _shorter(self, last: int) -> str:
         return f"the database {self.database.name} has lost rows: it ends at {last}, and {self.last_lsn} was there"
@@ -197,7 +200,7 @@ class SharedLog(Log):
     def _evict(self, force: bool) -> None:
         """End the session of the node that had the lease. Raises `LeaseHeld` where it has it still, and is another."""
         with self.database.reading("the lease cannot be read") as connection:
-            cursor = _driver(connection).cursor()
+            cursor = cursor_of(connection)
             found = Lease.look(cursor)
             if found is None:
                 return
@@ -227,7 +230,7 @@ class SharedLog(Log):
     def look(self) -> Seen:
         """Look at the lease and the end of the database. In any one thread; raises `LogUnavailable`."""
         with self.database.reading("the log cannot be read") as connection:
-            cursor = _driver(connection).cursor()
+            cursor = cursor_of(connection)
             found = Lease.look(cursor)
             if not self.leads and self.ownership.guest:
                 self.pruned_through = self._stored_pruned_through(cursor)
@@ -388,11 +391,6 @@ def lease_of(url: str) -> LeaseState | None:
     database = Database.named(url)
     try:
         with database.reading(f"the database {database.name} cannot be opened") as connection:
-            return Lease.look(_driver(connection).cursor())
+            return Lease.look(cursor_of(connection))
     finally:
         database.close()
-
-
-def _driver(connection: sa.Connection) -> Any:
-    """The driver's own connection, in the transaction of this one."""
-    return connection.connection.driver_connection
