@@ -22,8 +22,8 @@ COUNT, WINDOW, KILLS = 3_000, 128, 3
 
 
 class Load(NamedTuple):
-    """Small writes to a resource of this `config`: the i-th one is `write(i)`, and `state` is what is there when all
-    are applied, in order of id, behind `shown`.
+    """Small writes to a resource of this `config`: the i-th one is `write(i)`. When all are applied, `state` is what
+    `field` of each item behind `shown` says, by id.
     """
 
     resource: str
@@ -31,9 +31,17 @@ class Load(NamedTuple):
     write: Callable[[int], tuple[str, str, dict[str, Any]]]
     shown: str
     state: dict[str, Any]
+    field: str = "values"
 
 
 LAST = {f"o{i % 500}": i for i in range(COUNT)}
+
+
+def placed(i: int) -> dict[str, Any]:
+    """A standing query."""
+    return {"kind": "skyline", "location": [i, 1]}
+
+
 LOADS = {
     "boards": Load(
         "boards/b",
@@ -49,6 +57,45 @@ LOADS = {
         "objects",
         {id: {"price": i} for id, i in LAST.items()},
     ),
+    "matchers": Load(
+        "matchers/m",
+        {"dimensions": ["age"], "mode": "relaxed"},
+        lambda i: (
+            "PUT",
+            f"subscriptions/o{i % 500}",
+            {"intervals": {"age": [i % 100, 200]}, "weights": {"age": i + 1}},
+        ),
+        "subscriptions",
+        {id: {"age": i + 1} for id, i in LAST.items()},
+        "weights",
+    ),
+    "wins": Load(
+        "matchers/m",
+        {"dimensions": ["age"], "mode": "relaxed"},
+        lambda i: ("POST", "match", {"events": [{"values": {"age": i}}], "k": 2, "notify": True}),
+        "subscriptions",
+        {},
+    ),
+    "relays": Load(
+        "relays/r",
+        {"attributes": ["price"]},
+        lambda i: ("PUT", f"subscriptions/o{i}", {"box": {"price": [i % 100, 200 + i]}}),
+        "subscriptions",
+        {f"o{i}": {"price": [i % 100, 200 + i]} for i in range(COUNT)},
+        "box",
+    ),
+    "moves": Load(
+        "maps/m",
+        {"attributes": {"price": "low"}, "bounds": [0, 0, COUNT, COUNT]},
+        lambda i: (
+            "PUT" if i < 500 else "PATCH",
+            f"queries/o{i % 500}",
+            placed(i) if i < 500 else {"location": [i, 1]},
+        ),
+        "queries",
+        {id: [i, 1] for id, i in LAST.items()},
+        "location",
+    ),
     "feeds": Load(
         "feeds/f",
         {"window": 20_000, "bounds": [0, 0, 100, 100]},
@@ -59,11 +106,23 @@ LOADS = {
 }
 
 
-@pytest.mark.parametrize(("kind", "packed"), [("boards", False), ("boards", True), ("maps", False), ("feeds", True)])
+@pytest.mark.parametrize(
+    ("kind", "packed"),
+    [
+        ("boards", False),
+        ("boards", True),
+        ("matchers", False),
+        ("wins", True),
+        ("relays", False),
+        ("maps", False),
+        ("moves", True),
+        ("feeds", True),
+    ],
+)
 def test_what_a_socket_answered_is_there_once(start_service: StartService, kind: str, packed: bool) -> None:
     draw = Random(7)
     service = start_service()
-    resource, config, asked, shown, state = LOADS[kind]
+    resource, config, asked, shown, state, field = LOADS[kind]
 
     async def run() -> None:
         nonlocal service
@@ -95,7 +154,7 @@ def test_what_a_socket_answered_is_there_once(start_service: StartService, kind:
             cursor = ""
             while True:
                 page = await socket.request("GET", f"/v1/{resource}/{shown}?limit=1000{cursor}")
-                found |= {item["id"]: item.get("values") for item in page["items"]}
+                found |= {item["id"]: item.get(field) for item in page["items"]}
                 if page["next"] is None:
                     break
                 cursor = f"&cursor={page['next']}"
