@@ -13,10 +13,10 @@ from contextlib import asynccontextmanager
 from functools import partial
 
 from fastapi import FastAPI
-from starlette.middleware import Middleware
 from starlette.routing import WebSocketRoute
 
 from app.api import admin, document, health, jobs, problems, replicas, tickets, webhooks
+from app.api.application import Application
 from app.api.boards import routes as boards
 from app.api.boards import together as board_writes
 from app.api.boards.context import BoardContext
@@ -264,7 +264,7 @@ def create_app(
             if telemetry is not None:
                 await telemetry.end()
 
-    app = FastAPI(
+    app = Application(
         title="Rankcast",
         version=version(),
         **ABOUT,
@@ -274,12 +274,9 @@ def create_app(
         docs_url=None,
         redoc_url=None,
         telemetry={"tracing": False, "metrics": False, "logs": False},
-        middleware=[
-            Middleware(Guard, settings=settings, keyring=keyring, metrics=metrics, ready=lambda: lifecycle.ready),
-            Middleware(PassOn, routers=ROUTERS),
-            Middleware(Direct, routers=ROUTERS, sockets=[SOCKETS]),
-        ],
     )
+    ways = PassOn(Direct(app.behind, ROUTERS, sockets=[SOCKETS]), ROUTERS)
+    app.front = Guard(ways, settings=settings, keyring=keyring, metrics=metrics, ready=lambda: lifecycle.ready)
     app.state.lifecycle, app.state.metrics, app.state.keyring, app.state.lane = lifecycle, metrics, keyring, lane
     problems.install(app, FAILURES)
     app.router.routes.append(WebSocketRoute(SOCKETS, Sockets(), name="stream"))

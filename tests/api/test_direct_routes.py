@@ -9,6 +9,7 @@ from fastapi import APIRouter, FastAPI
 from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
 from starlette.websockets import WebSocketDisconnect
 
 from app.api import problems
@@ -16,6 +17,7 @@ from app.api.fast_router import Direct
 from app.api.responses import JsonResponse
 from app.api.routing import DirectRoute, accepts, needs
 from app.security.keyring import Keyring, new_key
+from tests.api.test_socket_requests import BOARD, socket_of
 from tests.support.app_client import AppClient
 
 
@@ -84,3 +86,24 @@ def test_another_method_is_refused_with_those_that_are_offered(direct: bool) -> 
     _, _, client = serve(Keyring(), direct=direct)
     refused = client.put("/v1/boards/open")
     assert (refused.status_code, refused.headers["allow"]) == (405, "GET")
+
+
+def test_what_the_fast_router_knows_passes_no_layer_of_fastapi(
+    client: AppClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor does what is refused. The socket is FastAPI's."""
+    reached, behind = list[str](), FastAPI.__call__
+
+    async def noted(self: FastAPI, scope: Scope, receive: Receive, send: Send) -> None:
+        reached.append(scope["type"])
+        await behind(self, scope, receive, send)
+
+    monkeypatch.setattr(FastAPI, "__call__", noted)
+    assert client.put("/v1/boards/b", json=BOARD).status_code == 201
+    assert client.get("/v1/boards/b", headers={"x-request-id": "mine"}).headers["x-request-id"] == "mine"
+    assert [client.get(path).status_code for path in ("/nothing", "/v1/boards/none")] == [404, 404]
+    assert client.post("/v1/boards/b", json={}).status_code == 405
+    assert reached == []
+    with socket_of(client) as asker:
+        asker.good("GET", "/v1/boards/b")
+    assert reached == ["websocket"]
