@@ -89,6 +89,7 @@ lint: $(DEV) ## ruff, mypy, import rules, drift of what is generated
 	$(BIN)/lint-imports
 	$(BIN)/python -m tools.openapi --check
 	$(BIN)/python -m tools.asyncapi --check
+	$(BIN)/python -m tools.http_page --check
 	$(BIN)/python -m tools.blocking_client --check
 	$(BIN)/python -m tools.settings_page --check
 	$(BIN)/python -m tools.js_types --check
@@ -106,9 +107,10 @@ site: $(DOCS) ## build the documentation as a site, in build/site
 coverage: setup ## the tests of `make test`, with a report in build/coverage
 	$(PYTEST) $(PROCESSES:%=--ignore=%) --cov --cov-report=term:skip-covered --cov-report=html:build/coverage $(ARGS)
 
-openapi: $(DEV) ## write openapi.yaml, asyncapi.yaml and client-js/api.d.ts from the service
+openapi: $(DEV) ## write openapi.yaml, asyncapi.yaml, docs/http.md and client-js/api.d.ts from the service
 	$(BIN)/python -m tools.openapi
 	$(BIN)/python -m tools.asyncapi
+	$(BIN)/python -m tools.http_page
 	$(BIN)/python -m tools.js_types
 
 settings: $(DEV) ## write docs/settings.md from the settings class

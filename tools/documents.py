@@ -1,4 +1,4 @@
-"""Generated documents in the checkout: written as YAML, and compared with what the service says."""
+"""Generated documents in the checkout: written, most of them as YAML, and compared with what the service says."""
 
 from __future__ import annotations
 
@@ -34,10 +34,15 @@ def render(document: dict[str, Any]) -> str:
 
 def run(description: str | None, name: str, make: Callable[[], dict[str, Any]]) -> int:
     """The command that writes the file `name`, or with `--check` exits with 1 and a diff where it has drifted."""
+    return run_text(description, name, lambda: render(make()))
+
+
+def run_text(description: str | None, name: str, make: Callable[[], str]) -> int:
+    """As `run`, of any text."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true", help="compare only")
     check = parser.parse_args().check
-    target, text = ROOT / name, render(make())
+    target, text = ROOT / name, make()
     if not check:
         target.write_text(text, encoding="utf-8")
         print(f"{name}: {len(text.splitlines())} lines")

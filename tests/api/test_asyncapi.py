@@ -10,6 +10,7 @@ from app.api.messages import OPERATIONS, REPLIES, STREAMS
 from app.main import create_app
 from app.streaming import buffer, operations
 from tools.asyncapi import document
+from tools.documents import ROOT
 
 
 @pytest.fixture(scope="module")
@@ -41,6 +42,14 @@ def test_events_of_the_service_are_there() -> None:
     names = {event.name for stream in STREAMS for event in stream.events}
     service = {buffer.CHANGE, buffer.GONE, buffer.READY, buffer.WIN, buffer.NOTIFICATION, buffer.RESULT}
     assert service | {"snapshot", "reset", "tiles", "progress"} == names
+
+
+def test_operations_and_replies_of_the_socket_are_explained() -> None:
+    pages = "".join((ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("streams.md", "maps.md"))
+    for op in OPERATIONS:
+        assert f'"op": "{op}"' in pages, op
+    for event in REPLIES:
+        assert f'"event": "{event.name}"' in pages, event.name
 
 
 def test_every_reference_is_there(written: dict[str, Any]) -> None:

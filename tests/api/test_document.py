@@ -14,6 +14,8 @@ from app.api.examples import EXAMPLES
 from app.api.problems import PROBLEMS
 from app.main import create_app
 from app.security.scopes import LINK_SCOPE, SCOPES
+from tools.documents import ROOT
+from tools.http_page import render
 
 ID = re.compile(
     r"(healthz|readyz|metrics)|(admin|tickets|webhooks|boards|matchers|relays|maps|feeds)(_[a-z]+)*"
@@ -106,3 +108,11 @@ def test_tags_licence_servers_and_scopes_are_described(document: dict[str, Any])
 def test_every_problem_type_is_listed(document: dict[str, Any]) -> None:
     types = document["components"]["schemas"]["Problem"]["properties"]["type"]["enum"]
     assert types == [f"/problems/{slug}" for slug in PROBLEMS]
+
+
+def test_every_request_is_on_the_page_of_requests(document: dict[str, Any]) -> None:
+    page = (ROOT / "docs" / "http.md").read_text(encoding="utf-8")
+    assert page == render(document), "`make openapi` writes it"
+    for where, _ in operations(document):
+        method, path = where.split(" ")
+        assert f"| `{method.upper()} {path}` |" in page, where

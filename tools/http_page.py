@@ -1,0 +1,70 @@
+"""Write `docs/http.md`, every request of the API on one page, from the service: `python -m tools.http_page`; with
+`--check` compare only.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+from tools.documents import run_text
+from tools.openapi import document
+
+METHODS = ("get", "put", "post", "patch", "delete")
+
+HEAD = """# Requests
+
+Every request of the HTTP API, with the [right](security.md) that its key needs where the service has keys; those of
+`/v1`, but for streams, can be sent [over a socket](streams.md#requests-over-the-socket) too. Names in braces are parts
+of the path. Bodies, parameters and answers are in `openapi.yaml`, which the service shows at `/docs`; the page of each
+section explains them with examples. What else a socket carries is in [Streams](streams.md#the-websocket).
+`make openapi` writes this page from the service.
+"""
+
+PAGES = {
+    "streams": "streams.md",
+    "webhooks": "webhooks.md",
+    "admin": "operations.md",
+    "health": "operations.md#health",
+}
+"""The pages of sections that have none of their own name."""
+
+
+def render(described: dict[str, Any]) -> str:
+    """The page."""
+    parts = [HEAD]
+    for tag in described["tags"]:
+        name = tag["name"]
+        page = PAGES.get(name, f"{name}.md")
+        parts.append(f"\n## {name.capitalize()}\n\nSee [{page.partition('#')[0]}]({page}).\n\n")
+        parts.append("| Request | What it does | Right |\n| --- | --- | --- |\n")
+        parts += [row for tags, row in _rows(described) if name in tags]
+    return "".join(parts)
+
+
+def _rows(described: dict[str, Any]) -> Iterator[tuple[list[str], str]]:
+    """The tags of each operation, and its row."""
+    for path, operations in described["paths"].items():
+        for method in METHODS:
+            if method in operations:
+                operation = operations[method]
+                cells = f"`{method.upper()} {path}`", _said(operation["description"]), _right(operation)
+                yield operation["tags"], f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |\n"
+
+
+def _said(description: str) -> str:
+    """The first paragraph of a description, on one line."""
+    return " ".join(description.partition("\n\n")[0].split())
+
+
+def _right(operation: dict[str, Any]) -> str:
+    """What a key has to be for; "any" for one with any right, nothing where none is asked for."""
+    for way in operation.get("security", ()):
+        if "key" in way:
+            return ", ".join(f"`{scope}`" for scope in way["key"]) or "any"
+    return ""
+
+
+if __name__ == "__main__":
+    sys.exit(run_text(__doc__, "docs/http.md", lambda: render(document())))
