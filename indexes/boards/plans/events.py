@@ -33,7 +33,7 @@ Entry = tuple[int, int, int, Place, float, Place, float]
 _NEW_RANK_THEN_OLD = itemgetter(2, 1)
 
 MANY = 16
-"""Records of changed lists from which on they are handed over by column: to begin with columns costs more."""
+"""Records of changed lists from which on they are passed on by column: to begin with columns costs more."""
 
 _made = tuple.__new__
 """Makes a named tuple from its fields in half the time: three for each change of a list."""
