@@ -16,10 +16,10 @@ from typing import Any, Literal
 import uvicorn
 from fastapi import APIRouter, FastAPI
 from pydantic import BaseModel
-from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from app.api.application import Application
 from app.api.bodies import read
 from app.api.fast_router import Direct
 from app.api.guard import Guard
@@ -135,7 +135,6 @@ def bare_app(data: Path) -> FastAPI:
 def frame_app(data: Path) -> FastAPI:
     committer = Committer(data)
     settings, keyring = Settings(data=data), Keyring()
-    guard = Middleware(Guard, settings=settings, keyring=keyring, metrics=committer.metrics, ready=lambda: True)
     router = APIRouter(route_class=DirectRoute)
 
     @router.get("/readyz")
@@ -147,7 +146,9 @@ def frame_app(data: Path) -> FastAPI:
         await read(request)
         return Response(b'{"seq":%d,"applied":1}' % await committer.commit(), media_type="application/json")
 
-    app = FastAPI(lifespan=committer.running, middleware=[guard, Middleware(Direct, routers=[router])])
+    app = Application(lifespan=committer.running)
+    direct = Direct(app.behind, [router])
+    app.front = Guard(direct, settings=settings, keyring=keyring, metrics=committer.metrics, ready=lambda: True)
     app.state.keyring = keyring
     return app
 
