@@ -93,6 +93,9 @@ def load(
 
     With --socket requests are smaller, and many are under way: a row is
     applied sooner, and where one is refused some behind it are applied.
+    Rows are applied in order; but what a busy service (503) did not take
+    is sent again behind what was under way, also where both are about
+    one object.
 
     Examples:
 

@@ -373,6 +373,28 @@ def test_load_and_top(service: LiveService, tmp_path: Path) -> None:
     assert rankcast("top", "arcade", "--offset", "1", url=service.url).stdout == ""
 
 
+def test_rows_that_are_loaded_over_a_socket_are_those_of_the_file(service: LiveService, tmp_path: Path) -> None:
+    """Also where an id comes again, a row is refused, and the rows come from another program."""
+    path = tmp_path / "scores.csv"
+    lines = [f"o{i % 40},{i},{i * 7 % 1000}\n" for i in range(1_000)]
+    path.write_text("id,level,score\n" + "".join([*lines[:500], "bad name,1,1\n", *lines[500:]]))
+    board = ["--create", "--order", "desc", "--ks", "3", "--range", "level", "--rank", "score", "--on-error", "skip"]
+    found = []
+    for name, options in (("whole", []), ("sent", ["--socket", "--batch", "7", "--window", "5"])):
+        loaded = rankcast("load", str(path), "--board", name, *board, *options, url=service.url)
+        assert loaded.stdout.startswith(f"1,000 of 1,001 rows are on {name}, seq 1000 "), loaded
+        assert "row 501: id must be" in loaded.stderr
+        with Rankcast(service.url) as client:
+            found.append([(one.id, one.values) for one in client.board(name).objects()])
+    assert (
+        found[0] == found[1] == sorted((f"o{i % 40}", {"level": i, "score": i * 7 % 1000}) for i in range(960, 1_000))
+    )
+
+    rows = "".join(f'{{"op": "update", "id": "o{i}", "values": {{"score": {i}}}}}\n' for i in range(40))
+    piped = ["load", "-", "--format", "ndjson", "-b", "sent", "--socket", "--batch", "1"]
+    assert rankcast(*piped, url=service.url, stdin=rows).stdout.startswith("40 of 40 rows are on sent, seq 1040 ")
+
+
 def test_loading_goes_on_where_it_was_interrupted(service: LiveService) -> None:
     head, *rows = ["id,x,y\n", *(f"o{i},{i},{i}\n" for i in range(1, 70_001))]
     made = rankcast("board", "put", "loaded", "--range-attribute", "x", "--rank", "y", "-k", "1", url=service.url)
