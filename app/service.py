@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from functools import partial
 from typing import Any
 
@@ -11,7 +11,7 @@ from app.errors import DatabaseLost, LogUnavailable, ServiceError
 from app.links.peer import Peers
 from app.links.tree import LinkTree
 from app.replication.node import Node
-from app.resources.base import ResourceTypes
+from app.resources.base import ResourceType, ResourceTypes
 from app.resources.boards import BoardType
 from app.resources.feeds import FeedType
 from app.resources.maps import MapType
@@ -150,8 +150,8 @@ class Service:
         self.expiry = Expiry(self.hub.is_read, self._expire)
         self.ticks = Ticks(self.feeds, ticks.now)
         self.kernels = Kernels(settings.warm_first)
-        numbers, kernels = Numbers(stores.directory.path / "JOBS"), self.kernels
-        self.jobs = Jobs(metrics, numbers, ready=kernels.need_all, compiled=lambda: kernels.share)
+        numbers = Numbers(stores.directory.path / "JOBS")
+        self.jobs = Jobs(metrics, numbers, ready=self._wait_for_job_kernels, compiled=self._job_kernels_share)
         root = Folder.at(settings.storage or stores.directory.path)
         self.snapshots = Snapshots(root, epoch, resource_types)
         self._ahead = ahead
@@ -258,14 +258,30 @@ class Service:
         self._interrupted = True
         self.kernels.stop()
 
-    def _kernels_in_use(self) -> set[str]:
+    def _kernels_in_use(self) -> dict[str, None]:
         """The groups of kernels that existing resources need."""
-        groups: set[str] = set()
+        return dict.fromkeys(name for kind, config in self._configs() for name in kind.kernels(config))
+
+    def _job_kernels(self) -> dict[str, None]:
+        """The groups of kernels that jobs need of existing resources."""
+        return dict.fromkeys(name for kind, config in self._configs() for name in kind.job_kernels(config))
+
+    def _configs(self) -> Iterator[tuple[ResourceType, Any]]:
+        """The configuration of each existing resource, with what it is a resource of."""
         for resource in self.catalog.names():
             resource_type, _ = self.catalog.resource_types.split(resource)
             engine: Any = self.catalog.engine(resource)
-            groups.update(resource_type.kernels(engine.config))
-        return groups
+            yield resource_type, engine.config
+
+    async def _wait_for_job_kernels(self) -> None:
+        """Return once jobs call no kernel that is still to be compiled, also of resources that are made meanwhile."""
+        ready: dict[str, None] = {}
+        while (needed := self._job_kernels()) != ready:
+            await self.kernels.need(*needed, seconds=None)
+            ready = needed
+
+    def _job_kernels_share(self) -> float:
+        return self.kernels.share_of(self._job_kernels())
 
     def _grown(self) -> bool:
         return self.maintenance.grown

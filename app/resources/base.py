@@ -93,6 +93,14 @@ class ResourceType(ABC):
         """
         return (f"{self.prefix.rstrip('/')}.main",)
 
+    def job_kernels(self, config: Any) -> tuple[str, ...]:
+        """The groups of kernels that snapshots, rebuilds and comparisons of such a resource need.
+
+        Groups beside the main path exercise all of that themselves. Not every kind of resource has one for jobs.
+        """
+        kind, groups = self.prefix.rstrip("/"), self.kernels(config)
+        return (*groups, f"{kind}.maintenance") if groups == (f"{kind}.main",) else groups
+
     @abstractmethod
     def make(self, config: Any, first_seq: int) -> Engine:
         """A new engine; its creation has the seq `first_seq`."""

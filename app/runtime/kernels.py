@@ -78,9 +78,13 @@ class Kernels:
     @property
     def share(self) -> float:
         """The share of all kernels that is compiled, 0 to 1."""
+        return self.share_of(self._states)
+
+    def share_of(self, names: Iterable[str]) -> float:
+        """The share of the kernels of these groups that is compiled, 0 to 1."""
         if self.ready:
             return 1.0
-        return _share(list(self._states.values()))
+        return _share([self._states[name] for name in names if name in self._states])
 
     def serves(self, resource: str) -> bool:
         """Whether the main path of a resource is ready."""
@@ -116,6 +120,7 @@ class Kernels:
     async def need(self, *names: str, seconds: float | None = WAIT_SECONDS) -> None:
         """Return once the groups of these names are ready; None waits for as long as it takes.
 
+        Names that no group has are passed over.
         Raises the problem 503 after so many seconds, and as soon as the service is ending.
         """
         if self.ready:
@@ -138,10 +143,6 @@ class Kernels:
                 ) from None
             if not state.done.is_set():
                 raise NotReady("the service is ending")
-
-    async def need_all(self) -> None:
-        """Return once everything is ready."""
-        await self.need(*self._states, seconds=None)
 
     def wait(self) -> None:
         """Block until everything is ready, or failed, or `stop` was called."""

@@ -318,3 +318,24 @@ def test_a_batch_waits_for_its_kernels_and_single_events_do_not(shop: Shop, cold
     assert refused.status_code == 503, refused.text
     shop.worker("boards.batch").finish()
     wait_until(lambda: cold.post("/v1/boards/b/events", json={**events, "mode": "batch"}).status_code == 200)
+
+
+def test_a_job_waits_for_the_kernels_that_it_needs_of_what_there_is(
+    shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(warming, "GROUPS", (*GROUPS, Group("boards", "maintenance", 10)))
+    shop.on_disk = {"boards.main"}
+    with AppClient(create_app(Settings(data=tmp_path / "data", warm_first=("boards",))), base_url=URL) as client:
+
+        def snapshot() -> Callable[[], Any]:
+            job = client.post("/v1/admin/snapshots").json()["job"]
+            return lambda: client.get(f"/v1/admin/jobs/{job}").json()
+
+        nothing = snapshot()
+        wait_until(lambda: nothing()["state"] == "succeeded")
+        assert client.put("/v1/boards/b", json=BOARD).status_code == 201
+        job = snapshot()
+        wait_until(lambda: job()["detail"] == {"step": "waiting for kernels", "kernels": 0.5})
+        shop.worker("boards.maintenance").finish()
+        wait_until(lambda: job()["state"] == "succeeded")
+        assert "maps.main" in shop.asked() and not shop.loaded.count("maps.main")

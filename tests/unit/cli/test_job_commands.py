@@ -20,8 +20,8 @@ from typer.testing import CliRunner, Result
 
 from app.cli.main import cli
 from app.main import create_app
-from app.runtime.kernels import Kernels
 from app.server.serving import Server
+from app.service import Service
 from app.settings import Settings
 from rankcast_client import Rankcast, Retry
 from tests.support.fake_maintenance import LIMIT, FakeMaintenance, different
@@ -89,16 +89,16 @@ def test_it_is_said_that_a_job_waits_for_kernels(
 ) -> None:
     said = threading.Event()
 
-    async def need_all(kernels: Kernels) -> None:
+    async def wait(service: Service) -> None:
         while not said.is_set():
             await asyncio.sleep(0.01)
 
-    def share(kernels: Kernels) -> float:
+    def share(service: Service) -> float:
         threading.Timer(1.0, said.set).start()
         return 0.25
 
-    monkeypatch.setattr(Kernels, "need_all", need_all)
-    monkeypatch.setattr(Kernels, "share", property(share))
+    monkeypatch.setattr(Service, "_wait_for_job_kernels", wait)
+    monkeypatch.setattr(Service, "_job_kernels_share", share)
     live = Live(tmp_path / "data")
     try:
         done = live.run("snapshot")
