@@ -1699,7 +1699,7 @@ export type PostsResponse = {
 /** A refused request (RFC 9457). */
 export type Problem = {
   /** What is wrong, for programs; a page of the service explains it. */
-  type: "/problems/malformed" | "/problems/unauthorized" | "/problems/forbidden" | "/problems/foreign-host" | "/problems/foreign-origin" | "/problems/not-found" | "/problems/method-not-allowed" | "/problems/too-slow" | "/problems/id-taken" | "/problems/in-use" | "/problems/different" | "/problems/cycle" | "/problems/not-promoted" | "/problems/not-followed" | "/problems/last-admin" | "/problems/in-progress" | "/problems/too-large" | "/problems/unsupported-media-type" | "/problems/invalid" | "/problems/key-reused" | "/problems/too-many" | "/problems/internal" | "/problems/not-ready" | "/problems/queue-full" | "/problems/not-replicated" | "/problems/busy" | "/problems/log-unavailable";
+  type: "/problems/malformed" | "/problems/unauthorized" | "/problems/forbidden" | "/problems/foreign-host" | "/problems/foreign-origin" | "/problems/not-found" | "/problems/method-not-allowed" | "/problems/too-slow" | "/problems/id-taken" | "/problems/in-use" | "/problems/different" | "/problems/cycle" | "/problems/not-promoted" | "/problems/not-followed" | "/problems/last-admin" | "/problems/in-progress" | "/problems/too-large" | "/problems/unsupported-media-type" | "/problems/invalid" | "/problems/key-reused" | "/problems/no-websocket" | "/problems/too-many" | "/problems/internal" | "/problems/not-ready" | "/problems/queue-full" | "/problems/not-replicated" | "/problems/busy" | "/problems/log-unavailable";
   /** The same, for people. */
   title: string;
   /** The HTTP status. */

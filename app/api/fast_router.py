@@ -81,6 +81,8 @@ class Direct:
 
         try:
             if route is None:
+                if scope["path"] in self._sockets:
+                    raise HTTPException(426, "connect with a WebSocket", headers={"Upgrade": "websocket"})
                 raise self._routes.refusal(scope)
             await route.app(scope, receive, watched)
         except Exception as error:

@@ -86,6 +86,11 @@ async def readyz(request: Request) -> Response:
     return JsonResponse(found, 503, refusal.headers, "application/problem+json")
 
 
+# Load balancers may look with HEAD.
+router.add_api_route("/healthz", healthz, methods=["HEAD"], include_in_schema=False)
+router.add_api_route("/readyz", readyz, methods=["HEAD"], include_in_schema=False)
+
+
 @router.get(
     "/metrics",
     response_class=PlainTextResponse,

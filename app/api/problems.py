@@ -160,6 +160,12 @@ PROBLEMS: dict[str, ProblemType] = {
         "The Idempotency-Key came before with another method, path, query or body.",
         "Use a new key for each new request.",
     ),
+    "no-websocket": ProblemType(
+        426,
+        "This path serves WebSockets only",
+        "The request does not ask for a WebSocket, or a proxy in between did not pass that on.",
+        "Connect with ws:// or wss://, by a client for WebSockets. A proxy has to pass on Upgrade and Connection.",
+    ),
     "too-many": ProblemType(
         429,
         "Too many",
@@ -213,6 +219,7 @@ _BY_STATUS = {
     413: "too-large",
     415: "unsupported-media-type",
     422: "invalid",
+    426: "no-websocket",
     429: "too-many",
     503: "not-ready",
 }

@@ -14,6 +14,11 @@ def test_a_started_service_lives_and_is_ready(client: AppClient) -> None:
     assert found == {"ready": True, "warm": 1.0, "resources": every, "compiling": None, "failed": [], **alone}
 
 
+def test_a_load_balancer_may_look_with_head(client: AppClient) -> None:
+    for path in ("/healthz", "/readyz"):
+        assert client.head(path).status_code == 200
+
+
 def test_health_is_told_without_a_key_and_metrics_are_not(make_client: MakeClient) -> None:
     client = make_client()
     key = client.post("/v1/admin/keys", json={"name": "a", "scopes": ["admin"]}).json()["key"]

@@ -80,3 +80,11 @@ def test_the_document_is_served_and_made_once(client: AppClient, document: dict[
 def test_a_get_route_takes_no_head(client: AppClient) -> None:
     answer = client.head("/v1/boards")
     assert answer.status_code == 405 and "HEAD" not in answer.headers["allow"]
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_a_plain_request_is_told_that_a_path_serves_websockets(client: AppClient, method: str) -> None:
+    answer = client.request(method, "/v1/stream")
+    assert answer.status_code == 426
+    assert answer.headers["upgrade"] == "websocket"
+    assert answer.json()["type"] == "/problems/no-websocket"
