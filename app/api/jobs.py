@@ -199,15 +199,21 @@ def _job(request: Request) -> Job:
     return job
 
 
+def _meant(name: str, resources: list[str]) -> str:
+    """Which resources have a name that was given without what they are; "" where none has."""
+    meant = [one for one in resources if one.partition("/")[2] == name]
+    return f"; name it {' or '.join(meant)}" if meant else ""
+
+
 def _known(request: Request, resources: list[str] | None) -> list[str] | None:
     """The resources once each. Raises the problem 422 where one is not there."""
     if resources is None:
         return None
-    engine = wired(request).service.catalog.engine
+    catalog = wired(request).service.catalog
     bad = [
-        FieldError(f"resources[{n}]", f"there is no {name[:140]!r}")
+        FieldError(f"resources[{n}]", f"there is no {name[:140]!r}{_meant(name, catalog.names())}")
         for n, name in enumerate(resources)
-        if engine(name) is None
+        if catalog.engine(name) is None
     ]
     if bad:
         raise many(bad)

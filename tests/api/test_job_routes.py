@@ -105,6 +105,13 @@ def test_a_bad_request_is_refused_by_field(
     assert work.calls == []
 
 
+def test_a_name_without_what_it_is_of_is_answered_with_the_whole_one(client: AppClient, work: FakeMaintenance) -> None:
+    client.put("/v1/boards/b", json=BOARD)
+    client.put("/v1/feeds/b", json={"window": 10, "bounds": [0, 0, 1, 1]})
+    errors = client.post(f"{ADMIN}/verify", json={"resources": ["b", "c"]}).json()["errors"]
+    assert [one["reason"] for one in errors] == ["there is no 'b'; name it boards/b or feeds/b", "there is no 'c'"]
+
+
 def test_what_is_no_json_and_unknown_parameters_are_refused(client: AppClient) -> None:
     assert (
         client.post(f"{ADMIN}/rebuilds", content=b"{", headers={"content-type": "application/json"}).status_code == 400
