@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -52,6 +53,16 @@ def interrupted(message: str) -> typer.Exit:
     return typer.Exit(INTERRUPTED)
 
 
+def say_none(noun: str, command: str) -> None:
+    """Say on a terminal that a list is empty, and which command makes the first of it; a pipe gets nothing."""
+    if _on_terminal():
+        typer.echo(f"There is no {noun}. One is made by: rankcast {command}", err=True)
+
+
+def _on_terminal() -> bool:
+    return sys.stdout.isatty()
+
+
 @contextmanager
 def connected(url: str, key: str | None, timeout: float = 60.0) -> Iterator[Rankcast]:
     """A client of the service; a failure ends the command as in `reporting_failures`."""
@@ -69,13 +80,14 @@ def reporting_failures() -> Iterator[None]:
     """
     import httpx
 
-    from rankcast_client import RankcastError
+    from rankcast_client import ProblemError, RankcastError
 
     try:
         with interruptible():
             yield
     except (RankcastError, httpx.InvalidURL, httpx.UnsupportedProtocol) as error:
-        raise fail(str(error)) from None
+        unknown = isinstance(error, ProblemError) and error.status == 401
+        raise fail(f"{error}; commands take a key from --key or RANKCAST_KEY" if unknown else str(error)) from None
 
 
 def parse_range(text: str) -> tuple[str | None, Range]:

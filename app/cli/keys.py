@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from app.cli import fail
+from app.cli import fail, say_none
 
 keys = typer.Typer(help="API keys.", no_args_is_help=True)
 
@@ -103,12 +103,18 @@ def list_keys(
             for one in page["items"]:
                 _echo(one["id"], one["name"], one["scopes"], one["expires"])
             if page["next"] is None:
+                if not cursor and not page["items"]:
+                    say_none("key", "keys create")
                 return
             cursor = f"&cursor={page['next']}"
+    _must_be_there(data, database)
     with _stores(data, database) as stores:
-        for row in stores.keys.all():
+        rows = stores.keys.all()
+        for row in rows:
             at = None if row.expires_at is None else datetime.fromtimestamp(row.expires_at, UTC).isoformat()
             _echo(row.id, row.name, row.scopes, at)
+        if not rows:
+            say_none("key", "keys create")
 
 
 def _echo(key_id: str, name: str, scopes: Iterable[str], expires: str | None) -> None:
@@ -131,6 +137,7 @@ def delete_key(
     if url is not None:
         _ask(url, key, "DELETE", f"/v1/admin/keys/{key_id}")
         return
+    _must_be_there(data, database)
     with _stores(data, database) as stores:
         keyring = Keyring(stores.keys.all())
         if keyring.get(key_id) is None:
@@ -153,6 +160,14 @@ def _service(ctx: typer.Context, url: str | None) -> str | None:
     if "url" in typed:
         raise typer.BadParameter("give --url or the data directory, not both")
     return None
+
+
+def _must_be_there(data: Path, database: str | None) -> None:
+    """End the command where the data directory is missing: to ask what is in it does not make one."""
+    if database is None and not data.is_dir():
+        raise fail(
+            f"there is no data directory at {data.absolute()}: name another with --data, or a service with --url"
+        )
 
 
 def _stores(data: Path, database: str | None) -> Any:

@@ -77,7 +77,10 @@ class LazyGroup(TyperGroup):
             return TyperCommand(cmd_name, help=found.help)
         module = typer.Typer(callback=lambda: None, add_completion=False)
         importlib.import_module(f"app.cli.{found.module}").register(module)
-        self.commands.update(typer.main.get_group(module).commands)
+        loaded = typer.main.get_group(module).commands
+        for command in loaded.values():
+            _show_flags_alone(command)
+        self.commands.update(loaded)
         return self.commands[cmd_name]
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
@@ -90,6 +93,7 @@ class LazyGroup(TyperGroup):
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Write the help."""
+        _show_flags_alone(self)
         with self._names_alone():
             super().format_help(ctx, formatter)
 
@@ -118,6 +122,15 @@ class LazyGroup(TyperGroup):
             yield
         finally:
             self._listing = False
+
+
+def _show_flags_alone(command: Any) -> None:
+    """Have the help of a command, and of those in it, show no type beside flags, which take no value."""
+    for one in command.get_params(typer.Context(command)):
+        if getattr(one, "is_flag", False):
+            one.metavar = ""
+    for one in getattr(command, "commands", {}).values():
+        _show_flags_alone(one)
 
 
 cli = typer.Typer(

@@ -65,9 +65,12 @@ class Service:
         from rankcast_client.nodes import Nodes
 
         try:
-            Nodes(self.url)
+            nodes = Nodes(self.url)
         except ValueError as error:
             raise typer.BadParameter(f"--url: {error}") from None
+        for url in nodes.urls:
+            if not url.lower().startswith(("http://", "https://")):
+                raise typer.BadParameter(f"--url: {url!r} does not begin with http:// or https://")
 
 
 @dataclass(frozen=True)

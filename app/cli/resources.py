@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from app.cli import line
+from app.cli import line, say_none
 from app.cli.options import Name, Plain, Service, flat
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def add_commands(commands: typer.Typer, resource: Resource) -> None:
         elif rows:
             _print(rows)
         else:
-            typer.echo(f"There is no {noun}. One is made by: rankcast {noun} put", err=True)
+            say_none(noun, f"{noun} put")
 
     def delete(service: Service, name: Name) -> None:
         with service.connected() as client:

@@ -252,5 +252,6 @@ class Picture:
         left = f"left: {', '.join(reversed(self._left))}" if self._left else "left: none yet"
         at = "" if seq is None else f"seq {seq}, "
         end = "" if state == "ended" else " Ctrl-C ends."
-        foot = f"{state}, {at}{max(0, self.events - 1)} changes.{end}"
+        changes = max(0, self.events - 1)
+        foot = f"{state}, {at}{changes} change{'s' * (changes != 1)}.{end}"
         return Group(Text(self._title, style="bold"), table, Text(left, style="dim"), Text(foot))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from app.cli import fail, line
+from app.cli import fail, line, say_none
 from app.cli.options import Name, Service, command
 
 if TYPE_CHECKING:
@@ -32,9 +32,12 @@ def list_all(service: Service) -> None:
     Example: rankcast webhooks list
     """
     with service.connected() as client:
-        for one in client.webhooks.list():
-            fields = (one.name, one.state, one.resource, one.delivered, one.waiting, one.url, one.last_error)
-            typer.echo(line(*fields))
+        every = list(client.webhooks.list())
+    for one in every:
+        fields = (one.name, one.state, one.resource, one.delivered, one.waiting, one.url, one.last_error)
+        typer.echo(line(*fields))
+    if not every:
+        say_none("webhook", "webhooks put")
 
 
 @command(commands, "put")

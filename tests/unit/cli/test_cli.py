@@ -10,10 +10,12 @@ import pytest
 import typer
 
 import app.cli
+from app.cli import reporting_failures
 from app.cli.main import COMMANDS, LazyGroup, cli
 from app.settings import Settings
 from app.storage import open_stores
 from app.version import version
+from rankcast_client import ProblemError
 from tests.support.patience import PATIENCE
 from tests.support.ports import free_port
 from tests.unit.cli.helpers import _logs_as_before, run  # noqa: F401
@@ -109,6 +111,41 @@ def test_every_setting_is_in_the_help() -> None:
     for name in Settings.model_fields:
         assert f"--{name.replace('_', '-')}" in text
         assert f"RANKCAST_{name.upper()}" in text
+
+
+@pytest.mark.parametrize("command", [(), ("load",), ("board",), ("board", "list")])
+def test_flags_have_no_type_in_the_help(command: tuple[str, ...]) -> None:
+    text = run(*command, "--help").output
+    assert "Show this message and exit." in text and "<bool>" not in text
+
+
+def test_a_url_without_a_protocol_is_refused() -> None:
+    done = run("top", "delays", "--url", "http://127.0.0.1:9,localhost:8000")
+    assert done.exit_code == 2
+    assert "--url: 'localhost:8000' does not begin with http:// or https://" in done.stderr
+
+
+def test_who_lacks_a_key_is_told_how_commands_take_one(capsys: pytest.CaptureFixture[str]) -> None:
+    for status, said in ((401, "; commands take a key from --key or RANKCAST_KEY\n"), (403, ": why\n")):
+        with pytest.raises(typer.Exit), reporting_failures():
+            raise ProblemError(status, "/problems/x", "No", "why")
+        assert capsys.readouterr().err.endswith(said)
+
+
+@pytest.mark.parametrize("command", [("list",), ("delete", "k1")])
+def test_to_ask_for_keys_makes_no_data_directory(tmp_path: Path, command: tuple[str, ...]) -> None:
+    done = run("keys", *command, "--data", str(tmp_path / "none"))
+    assert done.exit_code == 1
+    assert f"there is no data directory at {tmp_path / 'none'}" in done.stderr
+    assert not (tmp_path / "none").exists()
+
+
+def test_a_terminal_is_told_that_there_is_no_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    arguments = ("keys", "list", "--data", str(tmp_path))
+    assert run(*arguments).output == ""
+    monkeypatch.setattr("app.cli._on_terminal", lambda: True)
+    done = run(*arguments)
+    assert (done.stdout, done.stderr) == ("", "There is no key. One is made by: rankcast keys create\n")
 
 
 def test_the_key_alone_is_on_stdout(tmp_path: Path) -> None:

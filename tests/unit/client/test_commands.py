@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 import typer
 from rich.console import Console
+from rich.text import Text
 
 from app.api.values import NAME_REASON
 from app.cli import line, name_of, parse_range, ranges_of, rows
@@ -92,6 +93,7 @@ def test_the_picture_marks_who_came_who_moved_and_who_left() -> None:
     better = Entry("b", {"distance": 700, "delay": 8.5}, 0, {"to": "IAH"})
     picture.take(Snapshot(1, (a, b, c)), (a, b, c))
     picture.take(Change(2, ()), (d, a, b))
+    assert picture.draw("live", 2).renderables[-1] == Text("live, seq 2, 1 change. Ctrl-C ends.")
     picture.take(Change(3, ()), (d, a, better))
 
     console = Console(width=100, file=io.StringIO())
