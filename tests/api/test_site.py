@@ -20,17 +20,19 @@ def test_a_page_loads_nothing_from_elsewhere(client: AppClient, path: str) -> No
     policy = page.headers["content-security-policy"]
     assert policy.startswith("default-src 'none'") and "unsafe" not in policy and "http" not in policy
     assert not re.search(r"(?:src|href)=\"(?:https?:)?//|<style|<script>|<[^>]*\s(?:on\w+|style)=", page.text)
+    # Without one of its own a browser asks for /favicon.ico, which is not there.
+    assert '<link rel="icon" href="/site/icon.svg"' in page.text and "img-src 'self'" in policy
     for link in re.findall(r'(?:src|href)="(/[^"]*)"', page.text):
         assert client.get(link, headers=HTML).status_code in (200, 503), link
 
 
-@pytest.mark.parametrize("path", ["/site/docs.js", "/site/site.css"])
+@pytest.mark.parametrize("path", ["/site/docs.js", "/site/site.css", "/site/icon.svg"])
 def test_an_asset_is_served_as_what_it_is(client: AppClient, path: str) -> None:
     asset = client.get(path)
     assert asset.status_code == 200 and asset.headers["x-content-type-options"] == "nosniff"
     assert (
         asset.headers["content-type"].split(";")[0]
-        == {"js": "text/javascript", "css": "text/css"}[path[-3:].strip(".")]
+        == {"js": "text/javascript", "css": "text/css", "svg": "image/svg+xml"}[path[-3:].strip(".")]
     )
 
 

@@ -22,10 +22,11 @@ _FILES = {
     "/docs": ("docs.html", "text/html"),
     "/site/docs.js": ("docs.js", "text/javascript"),
     "/site/site.css": ("site.css", "text/css"),
+    "/site/icon.svg": ("../../console/icon.svg", "image/svg+xml"),
 }
 _HEADERS = {
-    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
-    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
     "Cache-Control": "no-cache",
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
@@ -36,6 +37,7 @@ _PAGE = """<!doctype html>
     <meta charset="utf-8">
     <meta name="viewport" content="width=device-width, initial-scale=1">
     <title>{title}</title>
+    <link rel="icon" href="/site/icon.svg" type="image/svg+xml">
     <link rel="stylesheet" href="/site/site.css">
   </head>
   <body>
