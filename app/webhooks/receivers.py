@@ -64,7 +64,7 @@ class Receivers:
             await self._egress(parsed.scheme).resolve(parsed.host, port)
         except NotAllowed as refusal:
             if parsed.scheme == "http":
-                return "must begin with https://, unless it leads to a network that is allowed"
+                return "must begin with https://, unless it leads to a network of RANKCAST_WEBHOOK_NETWORKS"
             return f"is not allowed: {refusal}"
         return None
 

@@ -234,6 +234,13 @@ def test_these_urls_are_refused(start: Start, url: str) -> None:
     assert service.client.get(HOOK).status_code == 404
 
 
+def test_http_to_this_machine_is_refused_with_the_setting_that_allows_it(start: Start) -> None:
+    service = start()
+    board(service, "mine")
+    answer = service.client.put(HOOK, json={"url": "http://127.0.0.1:9/in", "resource": "boards/b", "ids": ["mine"]})
+    assert "RANKCAST_WEBHOOK_NETWORKS" in answer.json()["errors"][0]["reason"]
+
+
 @pytest.mark.parametrize(
     ("change", "field"),
     [
