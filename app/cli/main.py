@@ -26,7 +26,7 @@ class Lazy(NamedTuple):
 
 
 COMMANDS: Mapping[str, Lazy] = {
-    "serve": Lazy("serve", "Serve until SIGTERM."),
+    "serve": Lazy("serve", "Serve until SIGTERM or Ctrl-C."),
     "gateway": Lazy("gateway", "Serve streams from NATS, and pass everything else on to the service."),
     "demo": Lazy("demo", "Serve a year of real flights, or prove that every list is exact."),
     "keys": Lazy("keys", "API keys."),

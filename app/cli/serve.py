@@ -72,7 +72,7 @@ def with_settings(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def serve(settings: Settings) -> None:
-    """Serve until SIGTERM. What was answered is there again after any end."""
+    """Serve until SIGTERM or Ctrl-C. What was answered is there again after any end."""
     # Signals end it at once until the server itself sees to them: what is written until then is whole at any moment.
     with ExitStack() as stack:
         _serve(settings, stack)
