@@ -29,6 +29,9 @@ Format = Literal["csv", "parquet", "ndjson"]
 
 CHUNK_ROWS = 50_000
 CSV_BLOCK_BYTES = 4 << 20
+MOST_SHOWN = 20
+"""Columns of a file that a message names."""
+
 MOST_LEFT_OUT = 1_000
 SUFFIXES: dict[str, Format] = {
     ".csv": "csv",
@@ -79,6 +82,14 @@ class Columns:
     payload: str | None = None
     op: str | None = None
     location: tuple[str, str] | None = None
+
+    def check(self, names: Sequence[str]) -> None:
+        """Raise Unreadable where a column that is needed is not among those of a file."""
+        for name in self.all:
+            if name not in names:
+                which = ", and --id names no other for the id" if name in self.ids else ""
+                more = ", ..." if len(names) > MOST_SHOWN else ""
+                raise Unreadable(f"there is no column {name!r}{which}; there are {', '.join(names[:MOST_SHOWN])}{more}")
 
     def left_out(self, names: Iterable[str]) -> list[str]:
         """Which of a file's columns are not loaded, in order; without those that have no name."""
@@ -150,6 +161,8 @@ class Source:
 
     def _csv(self, columns: Columns) -> Iterator[pa.RecordBatch]:
         file, header = _with_header(self._file)
+        if header:
+            columns.check(header)
         self.left_out = columns.left_out(header)[:MOST_LEFT_OUT]
         convert_options = pa_csv.ConvertOptions(
             include_columns=columns.all,
@@ -178,9 +191,7 @@ class Source:
 
     def _row_groups(self, columns: Columns) -> Iterator[pa.RecordBatch]:
         there = self._parquet.schema_arrow.names
-        for name in columns.all:
-            if name not in there:
-                raise Unreadable(f"there is no column {name!r}; there are {', '.join(there)}")
+        columns.check(there)
         self.left_out = columns.left_out(there)[:MOST_LEFT_OUT]
         batches = self._parquet.iter_batches(CHUNK_ROWS, columns=columns.all)
         while (batch := _read(lambda: next(batches, None))) is not None:

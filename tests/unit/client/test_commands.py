@@ -245,7 +245,13 @@ def test_a_file_is_cut_into_chunks_that_know_their_rows(tmp_path: Path, monkeypa
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("a.csv", "id,level\nada,12\n", "points"),
+        ("a.csv", "id,level\nada,12\n", "there is no column 'points'; there are id, level$"),
+        (
+            "a.csv",
+            "name,level,points\nada,12,3\n",
+            "no column 'id', and --id names no other for the id; there are name,",
+        ),
+        ("a.csv", ",".join(f"c{n}" for n in range(30)) + "\n", r"there are c0, .*, c19, \.\.\.$"),
         ("a.csv", "id,level,points\nada,12\n", "Expected 3 columns"),
         ("a.csv", "", "[Ee]mpty"),
         ("a.parquet", "no parquet at all", "[Pp]arquet"),
