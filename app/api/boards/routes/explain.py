@@ -138,11 +138,12 @@ def _near(near: Nearest | None) -> str:
 
 
 def _effect(write: BoardJson, one: ClassEffect) -> str:
+    calls = json.dumps(one.calls._asdict(), separators=(",", ":"))
     return (
         f'{{"k":{one.k},{write.shape(one.shape)}"before":{_boxes(write, one.shape, one.before)},'
         f'"after":{_boxes(write, one.shape, one.after)},"tiles":{_listed(map(write.tile, one.tiles))},'
         f'"exposed":{_listed(_exposed(write, one.shape, item) for item in one.exposed)},'
-        f'"tile_count":{one.tile_count},"reached":{one.reached},"calls":{json.dumps(one.calls._asdict())}}}'
+        f'"tile_count":{one.tile_count},"reached":{one.reached},"calls":{calls}}}'
     )
 
 
