@@ -12,5 +12,6 @@ Where the algorithms of [Spatial-keyword] are (`docs/papers.md`):
 | subscriptions in two parts by cell, for two threads | `parts.py` |
 | partitions for distributed execution | `shards/`, `kernels/copies.py` |
 
-`feed.py` has the index of one feed, `engine.py` the feed behind the writer.
+`feed.py` has the index of one feed, built on `publishing.py`, `epochs.py`, `lists.py` and `base.py`; `engine.py` has
+the feed behind the writer.
 """
