@@ -132,6 +132,12 @@ _SUMMARIES = {
 }
 """Where the general rule does not say it."""
 
+_PUTS = {
+    "objects": "Create or update {a}",
+    **dict.fromkeys(("boards", "matchers", "relays", "maps", "feeds"), "Create {a}"),
+}
+"""What PUT does where it replaces nothing: values are merged into an object, and a resource that exists stays one."""
+
 _WITH_ID = {"GET": "get", "PUT": "put", "PATCH": "patch", "DELETE": "delete"}
 
 
@@ -149,6 +155,8 @@ def summary(method: str, path: str) -> str:
 
     >>> summary("PUT", "/v1/boards/{board}/subscriptions/{id}")
     'Create or replace a subscription of a board'
+    >>> summary("PUT", "/v1/boards/{board}/objects/{id}"), summary("PUT", "/v1/boards/{board}")
+    ('Create or update an object of a board', 'Create a board')
     """
     *parts, last = _named(method, path)
     special = _SUMMARIES.get("_".join((*parts, last)))
@@ -157,7 +165,7 @@ def summary(method: str, path: str) -> str:
     if last in _ACTIONS:
         text = _ACTIONS[last]
     else:
-        text = _VERBS[last]
+        text = _PUTS.get(parts[-1], _VERBS[last]) if last == "put" else _VERBS[last]
         if "{a}" not in text:
             text += f" {parts[-1]}"
     text = text.format(a=_a(parts[-1]) if parts else "")
