@@ -15,6 +15,7 @@ from typing import Any
 
 from uvicorn._types import ASGIReceiveEvent, ASGISendEvent
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from websockets.exceptions import InvalidHandshake
 from websockets.frames import CloseCode, Frame
 from websockets.http11 import Request
 from websockets.protocol import State
@@ -282,8 +283,17 @@ class SocketProtocol(WebSocketsSansIOProtocol):
             self._take_rest()
             if not self.read_paused and not self.transport.is_closing():
                 self.transport.resume_reading()
+        elif message["type"] == "websocket.http.response.body" and self.close_sent:
+            # A handshake that was refused is answered: uvicorn would log that it is not.
+            self.handshake_complete = True
 
     def handle_connect(self, event: Request) -> None:
+        try:
+            self.conn.process_request(event)
+        except InvalidHandshake as error:
+            self.handshake_initiated = True
+            self._refuse_handshake(error)
+            return
         super().handle_connect(event)
         if self.handshake_initiated and hasattr(self, "scope"):
             extensions: dict[Any, Any] = self.scope["extensions"] or {}
@@ -314,6 +324,24 @@ class SocketProtocol(WebSocketsSansIOProtocol):
             self._end(f"a message has at most {MOST_FRAGMENTS} fragments")
         elif event.data or self._may_idle():
             super().handle_cont(event)
+
+    def send_receive_event_to_app(self) -> None:
+        """Queue a message. uvicorn would log a traceback for text that is none, which any client can send."""
+        frames, self.frames = self.frames, []
+        if self.close_sent:
+            return
+        data = frames[0] if len(frames) == 1 else b"".join(frames)
+        if self.curr_msg_data_type == "bytes":
+            self.queue.put_nowait({"type": "websocket.receive", "bytes": data})
+        else:
+            try:
+                self.queue.put_nowait({"type": "websocket.receive", "text": data.decode()})
+            except UnicodeDecodeError as error:
+                self._end(f"{error.reason} at position {error.start}", CloseCode.INVALID_DATA)
+                return
+        if not self.read_paused:
+            self.read_paused = True
+            self.transport.pause_reading()
 
     def handle_ping(self) -> None:
         if self.transport.is_closing() or not self._may_idle():
@@ -361,11 +389,11 @@ class SocketProtocol(WebSocketsSansIOProtocol):
 
     # --- ends -------------------------------------------------------------------------------------------------------
 
-    def _end(self, why: str) -> None:
+    def _end(self, why: str, code: CloseCode = CloseCode.POLICY_VIOLATION) -> None:
         if self.close_sent or self.transport.is_closing():
             return
         self._outlet.shut()
-        self.conn.fail(CloseCode.POLICY_VIOLATION, why)
+        self.conn.fail(code, why)
         self.handle_parser_exception()
 
     def handle_parser_exception(self) -> None:
@@ -377,11 +405,13 @@ class SocketProtocol(WebSocketsSansIOProtocol):
             super().handle_parser_exception()
 
     def _refuse_handshake(self, error: Exception) -> None:
-        """Answer a handshake that could not be read."""
+        """Answer a handshake that cannot be read, or is none."""
         self.conn.data_to_send()
         self.handshake_complete = self.close_sent = True
         why = f"the handshake cannot be read: {error.__cause__ or error}"
-        self.transport.write(refusal(Problem("malformed", why), self.default_headers))
+        # Whatever was wrong, this is the version that is right (RFC 6455, 4.4).
+        problem = Problem("malformed", why, headers={"Sec-WebSocket-Version": "13"})
+        self.transport.write(refusal(problem, self.default_headers))
         self.transport.close()
 
 

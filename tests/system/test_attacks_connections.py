@@ -160,6 +160,13 @@ HANDSHAKES = {
     "long header": START + b"X: " + b"a" * 9_000 + b"\r\n\r\n",
     "many headers": START + b"".join(b"X-%d: a\r\n" % n for n in range(200)) + b"\r\n",
     "long query": b"GET /v1/stream?q=" + b"a" * 20_000 + b" HTTP/1.1\r\n" + UPGRADE + b"\r\n",
+    "no key": START.replace(b"Sec-WebSocket-Key", b"X") + b"\r\n",
+    "short key": START.replace(b"dGhlIHNhbXBsZSBub25jZQ==", b"dGhl") + b"\r\n",
+    "two keys": START + b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n",
+    "no version": START.replace(b"Sec-WebSocket-Version", b"X") + b"\r\n",
+    "another version": START.replace(b"13", b"12") + b"\r\n",
+    "two protocols": START + b"Upgrade: websocket\r\n\r\n",
+    "bytes that are no text": START + b"Sec-WebSocket-Protocol: \xff\r\n\r\n",
     "POST": b"POST /v1/stream HTTP/1.1\r\n" + UPGRADE + b"\r\n",
     "POST with a body": b"POST /v1/stream HTTP/1.1\r\n" + UPGRADE + b"Content-Length: 2\r\n\r\n{}",
 }
@@ -170,7 +177,9 @@ def test_a_handshake_that_cannot_be_is_answered(service: LiveService, talk: Talk
     with closing(connect(service)) as connection:
         connection.settimeout(30)
         connection.sendall(HANDSHAKES[kind])
-        refused(until_closed(connection), 400)
+        answer = until_closed(connection)
+        refused(answer, 400)
+        assert kind != "another version" or b"\r\nsec-websocket-version: 13\r\n" in answer
 
 
 def test_the_service_ends_properly_whatever_handshakes_came(start_service: StartService) -> None:
