@@ -8,6 +8,7 @@ client has not taken what it was sent: what is behind stays in the socket. Heads
 from __future__ import annotations
 
 import asyncio
+import re
 from functools import partial
 from typing import Any
 
@@ -28,6 +29,9 @@ SLICE = 1 << 13
 
 JOINED = 1 << 16
 """Bytes up to which what follows the head of a response is copied, so that both are written as one."""
+
+_ABSOLUTE = re.compile(rb"https?://([^/?#@]+)((?:[/?#].*)?)", re.IGNORECASE)
+"""A target that names the host that is asked, and its rest. One with a user is none: it hides the host."""
 
 
 class Flow(FlowControl):
@@ -199,10 +203,14 @@ class HttpProtocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         self._head_came()
         self._check_coding()
-        if self.parser.should_upgrade() and not self._should_upgrade():
-            self._again = self._plain_head()
-            if self._again:
-                return
+        if self.url[:1] != b"/":
+            self._take_host()
+        if self.parser.should_upgrade():
+            self._check_tunnel()
+            if not self._should_upgrade():
+                self._again = self._plain_head()
+                if self._again:
+                    return
         super().on_headers_complete()
         # There is no path where the connection goes over to another protocol.
         path = self.scope.get("path", "")
@@ -217,6 +225,31 @@ class HttpProtocol(HttpToolsProtocol):
             self.cycle.transport = Together(self.loop, self.transport)
         if self.pipeline:
             self.flow.held = True
+
+    def _take_host(self) -> None:
+        """Take the host that a target names for the Host of the request, whose header does not count then (RFC 9112,
+        3.2.2). Raises as `_check_handshake`.
+        """
+        if self.url == b"*" or self.parser.get_method() == b"CONNECT":
+            return
+        found = _ABSOLUTE.fullmatch(self.url)
+        if found is None:
+            self._problem = Problem("malformed", "the target of a request is a path, or an http URL without a user")
+            raise self._problem
+        host, rest = found.groups()
+        self.url = rest if rest.startswith(b"/") else b"/" + rest
+        others = [header for header in self.headers if header[0] != b"host"]
+        if len(self.headers) - len(others) < 2:
+            # Two are refused by the application, whatever they say.
+            self.headers[:] = [(b"host", host), *others]
+
+    def _check_tunnel(self) -> None:
+        """Refuse to be a tunnel: the parser takes the head of `CONNECT` for its end, and would read what comes behind
+        it as further requests. Raises as `_check_handshake`.
+        """
+        if self.parser.get_method() == b"CONNECT":
+            self._problem = Problem("method-not-allowed", "the service is no proxy", headers={"Allow": ""})
+            raise self._problem
 
     def _plain_head(self) -> bytes:
         """The head of this request without the protocols that it asks for; empty where it asks for none."""
@@ -255,7 +288,8 @@ class HttpProtocol(HttpToolsProtocol):
             raise self._problem
 
     def _should_upgrade(self) -> bool:
-        upgrades = super()._should_upgrade()
+        # Before HTTP/1.1 there is no other protocol to ask for.
+        upgrades = self.parser.get_http_version() == "1.1" and super()._should_upgrade()
         if upgrades:
             self._check_handshake()
         return upgrades

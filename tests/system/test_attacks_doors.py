@@ -12,7 +12,7 @@ from websockets.sync.client import ClientConnection, connect
 
 from tests.support.live import LiveService, StartService
 from tests.support.patience import PATIENCE
-from tests.system.http.talk import Talk, problem
+from tests.system.http.talk import Talk, fresh, problem
 
 MOST = 3
 
@@ -106,6 +106,71 @@ def test_a_request_has_one_host(shared: LiveService) -> None:
     assert raw(shared, f"GET /healthz HTTP/1.1\r\n{host}").startswith(b"HTTP/1.1 200")
     assert raw(shared, f"GET /healthz HTTP/1.1\r\n{host}{host}").startswith(b"HTTP/1.1 400")
     assert raw(shared, "GET /healthz HTTP/1.1\r\nHost: [::1].evil.example\r\n").startswith(b"HTTP/1.1 403")
+
+
+@pytest.mark.parametrize(
+    ("target", "status"),
+    [
+        ("http://127.0.0.1{}", 200),
+        ("HTTPS://[::1]:8000{}", 200),
+        ("http://localhost:1{}?limit=1", 200),
+        ("http://evil.example{}", 403),
+        ("HTTP://evil.example:80{}", 403),
+        ("https://127.0.0.1.evil.example{}", 403),
+        ("http://[::1].evil.example{}", 403),
+        ("http://evil.example?@127.0.0.1{}", 403),
+        ("http://127.0.0.1@evil.example{}", 400),
+        ("http://evil.example@127.0.0.1{}", 400),
+        ("http://evil.example:a@127.0.0.1{}", 400),
+        ("http://@127.0.0.1{}", 400),
+        ("http://evil.example#@127.0.0.1{}", 400),
+        ("ftp://127.0.0.1{}", 400),
+        ("//127.0.0.1{}", 404),
+        ("//evil.example{}", 404),
+        ("///{}", 404),
+        ("http://127.0.0.1/{}", 404),
+    ],
+)
+@pytest.mark.parametrize("more", ["", "Upgrade: h2c\r\nConnection: upgrade, close\r\n"], ids=["plain", "upgrade"])
+def test_the_host_in_a_target_is_the_one_that_counts(shared: LiveService, target: str, status: int, more: str) -> None:
+    path = target.format("/v1/boards")
+    for host in ("127.0.0.1", "evil.example"):
+        if status != 404 or host == "127.0.0.1":
+            answer = raw(shared, f"GET {path} HTTP/1.1\r\nHost: {host}\r\n{more}")
+            assert answer.startswith(b"HTTP/1.1 %d " % status), answer
+    twice = raw(shared, f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nHost: 127.0.0.1\r\n{more}")
+    assert twice.startswith(b"HTTP/1.1 400 ")
+
+
+@pytest.mark.parametrize("more", ["", "Cache-Control: no-cache\r\n"], ids=["short", "usual"])
+def test_a_small_write_to_a_foreign_target_is_refused(shared: LiveService, more: str) -> None:
+    talk = Talk(shared.url)
+    board = f"/v1/boards/{fresh()}"
+    talk.good("PUT", board, {"range_attributes": ["x"], "rank": {"attribute": "y"}, "ks": [1]})
+    body = json.dumps({"values": {"x": 1, "y": 2}})
+    rest = f"Host: 127.0.0.1\r\nContent-Type: application/json\r\n{more}Content-Length: {len(body)}\r\n\r\n{body}"
+    path = f"{board}/objects/o"
+    with socket.create_connection(("127.0.0.1", int(shared.url.rsplit(":", 1)[1])), timeout=PATIENCE) as connection:
+        for target, status in ((f"http://evil.example{path}", 403), (f"//evil.example{path}", 404), (path, 201)) * 2:
+            connection.sendall(f"PUT {target} HTTP/1.1\r\n{rest}".encode())
+            answer = connection.recv(1 << 16)
+            expected = (b"HTTP/1.1 200 ", b"HTTP/1.1 201 ") if status == 201 else b"HTTP/1.1 %d " % status
+            assert answer.startswith(expected), answer
+    assert talk.good("GET", path)["seq"] == 2
+    talk.close()
+
+
+@pytest.mark.parametrize(
+    ("target", "status"),
+    [("http://127.0.0.1/v1/stream", 101), ("http://evil.example/v1/stream", 403), ("//evil.example/v1/stream", 403)],
+)
+def test_a_socket_to_a_foreign_target_is_refused(shared: LiveService, target: str, status: int) -> None:
+    head = f"GET {target} HTTP/1.1\r\nHost: 127.0.0.1\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
+    key = "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nConnection: Upgrade\r\n\r\n"
+    with socket.create_connection(("127.0.0.1", int(shared.url.rsplit(":", 1)[1])), timeout=PATIENCE) as connection:
+        connection.sendall((head + key).encode())
+        assert connection.recv(1 << 16).startswith(b"HTTP/1.1 %d " % status)
+    assert "without completing" not in shared.log.read_text()
 
 
 @pytest.fixture(scope="module")

@@ -151,3 +151,49 @@ def test_requests_that_ask_for_another_protocol_are_carried_out(
     statuses = re.findall(rb"HTTP/1\.1 (\d+) ", answers)
     assert statuses == [b"200", b"200", b"400", b"200"] and b"/problems/malformed" in answers
     assert talk.good("GET", f"{board}/objects/o")["seq"] == 3
+
+
+@pytest.mark.parametrize("target", [b"/v1/boards", b"/", b"*", b"127.0.0.1:80", b"http://127.0.0.1/v1/boards"])
+@pytest.mark.parametrize(
+    "headers", [b"", b"Upgrade: h2c\r\nConnection: upgrade\r\n", b"Upgrade: websocket\r\nConnection: upgrade\r\n"]
+)
+@pytest.mark.parametrize("body", [b"Content-Length: %d\r\n\r\n", b"Transfer-Encoding: chunked\r\n\r\n%x\r\n", b"\r\n"])
+def test_connect_ends_the_connection(
+    shared: LiveService, talk: Talk, target: bytes, headers: bytes, body: bytes
+) -> None:
+    """Whatever comes behind it is no request."""
+    board = f"/v1/boards/{fresh()}"
+    talk.good("PUT", board, {"range_attributes": ["x"], "rank": {"attribute": "y"}, "ks": [1]})
+    behind = f"DELETE {board} HTTP/1.1\r\n".encode() + HOST + b"\r\n"
+    head = b"CONNECT " + target + b" HTTP/1.1\r\n" + HOST + headers + (body % len(behind) if b"%" in body else body)
+    for pieces in ([head + behind], [head, behind]):
+        answer = told(shared, pieces)
+        assert re.findall(rb"HTTP/1\.1 (\d+) ", answer) == [b"405"], answer
+        assert b"\r\nallow:" in answer and b"/problems/method-not-allowed" in answer
+        talk.good("GET", board)
+    # Behind a request that is under way it may stay unanswered, but ends the connection.
+    answer = told(shared, [f"GET {board} HTTP/1.1\r\n".encode() + HOST + b"\r\n" + head, behind])
+    assert re.findall(rb"HTTP/1\.1 (\d+) ", answer) in ([b"200"], [b"200", b"405"]), answer
+    talk.good("GET", board)
+
+
+def told(service: LiveService, pieces: list[bytes]) -> bytes:
+    """What the service says to pieces, each of which is sent when it has read the one before and said something."""
+    with socket.create_connection(("127.0.0.1", int(service.url.rsplit(":", 1)[1])), timeout=PATIENCE) as connection:
+        answer = b""
+        try:
+            for piece in pieces:
+                connection.sendall(piece)
+                answer += connection.recv(65_536)
+            while more := connection.recv(65_536):
+                answer += more
+        except ConnectionError:
+            pass
+        return answer
+
+
+def test_before_http_1_1_no_other_protocol_is_asked_for(shared: LiveService) -> None:
+    asked = b"Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
+    asked += b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+    assert send(shared, b"GET /v1/stream HTTP/1.0\r\n" + HOST + asked).startswith(b"HTTP/1.1 404 ")
+    assert send(shared, b"GET /healthz HTTP/1.0\r\n" + HOST + asked).startswith(b"HTTP/1.1 200 ")
