@@ -56,9 +56,9 @@ class HttpProtocol(HttpToolsProtocol):
 
     `_gathered` are the bytes since the last end of a head or of a piece of a body, `_came` those of the body since
     somebody last looked. `_rest` was read and is not parsed yet. `_untaken` says that the client has not taken the last
-    response yet, so that the next request waits. `_outlet` is that of the last stream. Nothing has come since
-    `_idle_since`, where that is not None, which `_idle` looks at. `_again` is a head to be read again, before what is
-    behind it, empty where there is none.
+    response yet, so that the next request waits; `_refused` that nothing more is read. `_outlet` is that of the last
+    stream. Nothing has come since `_idle_since`, where that is not None, which `_idle` looks at. `_again` is a head to
+    be read again, before what is behind it, empty where there is none.
     """
 
     # Python keeps few attributes of an object where they are found fastest, and uvicorn has as many.
@@ -73,6 +73,7 @@ class HttpProtocol(HttpToolsProtocol):
         "_outlet",
         "_patience",
         "_problem",
+        "_refused",
         "_rest",
         "_unread",
         "_untaken",
@@ -92,7 +93,7 @@ class HttpProtocol(HttpToolsProtocol):
         self._in_head = True
         self._again = b""
         self._rest = b""
-        self._untaken = False
+        self._untaken = self._refused = False
         self._outlet: Outlet | None = None
         self._problem: Problem | None = None
         self._patience: asyncio.TimerHandle | None = None
@@ -193,7 +194,7 @@ class HttpProtocol(HttpToolsProtocol):
 
     def _takes(self) -> bool:
         """Whether what comes on the connection is still for this protocol."""
-        return not self.transport.is_closing() and self.transport.get_protocol() is self
+        return not (self._refused or self.transport.is_closing()) and self.transport.get_protocol() is self
 
     def _head_came(self) -> None:
         self._gathered, self._came, self._in_head = 0, 0, False
@@ -201,7 +202,6 @@ class HttpProtocol(HttpToolsProtocol):
             self._wait_no_more()
 
     def on_headers_complete(self) -> None:
-        self._head_came()
         self._check_coding()
         if self.url[:1] != b"/":
             self._take_host()
@@ -212,6 +212,7 @@ class HttpProtocol(HttpToolsProtocol):
                 if self._again:
                     return
         super().on_headers_complete()
+        self._head_came()
         # There is no path where the connection goes over to another protocol.
         path = self.scope.get("path", "")
         if path.endswith("/stream"):
@@ -330,7 +331,7 @@ class HttpProtocol(HttpToolsProtocol):
             self._idle_since = self.loop.time()
             if self._idle is None:
                 self._idle = self.loop.call_later(self.timeout_keep_alive, self._look_idle)
-        if self.flow.held and not self.pipeline:
+        if self.flow.held and not self.pipeline and not self._refused:
             self.flow.held = False
             self._take_rest()
             self.flow.resume_reading()
@@ -343,15 +344,23 @@ class HttpProtocol(HttpToolsProtocol):
         self._wait_no_more()
         self._shut()
         self._rest = b""
+        self._refused = True
         cycle = self.cycle
         if cycle is None or cycle.response_complete:
-            self._answer(problem)
-        elif not cycle.more_body:
-            # What is wrong came behind a whole request: that one is the last to be answered.
+            if self._in_head:
+                self._answer(problem)
+            else:
+                # It was answered before its body was whole: another answer would be that of the next request.
+                self.transport.close()
+        elif self.pipeline or not cycle.more_body:
+            # Where what is wrong came behind a whole request, that one is the last to be answered.
             cycle.keep_alive = False
+            if cycle.more_body:
+                # Those before its head are whole: it is answered in its turn.
+                self.pipeline[0] = cycle, problem.response()  # type: ignore[assignment]
             self.flow.held = True
             self.flow.pause_reading()
-        elif self.pipeline or cycle.response_started:
+        elif cycle.response_started:
             self.transport.close()
         else:
             self._answer(problem)

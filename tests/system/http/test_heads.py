@@ -197,3 +197,22 @@ def test_before_http_1_1_no_other_protocol_is_asked_for(shared: LiveService) -> 
     asked += b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
     assert send(shared, b"GET /v1/stream HTTP/1.0\r\n" + HOST + asked).startswith(b"HTTP/1.1 404 ")
     assert send(shared, b"GET /healthz HTTP/1.0\r\n" + HOST + asked).startswith(b"HTTP/1.1 200 ")
+
+
+@pytest.mark.parametrize("count", [1, 2, 5])
+def test_a_bad_body_behind_good_requests_is_answered_last(shared: LiveService, count: int) -> None:
+    good = b"GET /v1/boards HTTP/1.1\r\n" + HOST + b"\r\n"
+    bad = CHUNKED + b"2\r\n{}\r\nno chunk\r\n"
+    answer = send(shared, good * count + bad + good)
+    assert re.findall(rb"HTTP/1\.1 (\d+) ", answer) == [b"200"] * count + [b"400"], answer
+    assert answer.endswith(b"}\n") and b"/problems/malformed" in answer
+
+
+def test_a_request_that_is_answered_early_has_one_answer(shared: LiveService) -> None:
+    """A second one would be taken for that of the next request."""
+    answer = told(shared, [b"POST /v1/nothing HTTP/1.1\r\n" + HOST + b"Transfer-Encoding: chunked\r\n\r\n", b"no\r\n"])
+    assert re.findall(rb"HTTP/1\.1 (\d+) ", answer) == [b"404"], answer
+    # What comes behind its body is read again.
+    wrong = b"get / HTTP/1.1\r\n\r\n"
+    answer = told(shared, [b"POST /v1/nothing HTTP/1.1\r\n" + HOST + b"Content-Length: 2\r\n\r\n", b"{}" + wrong])
+    assert re.findall(rb"HTTP/1\.1 (\d+) ", answer) == [b"404", b"400"], answer
