@@ -143,6 +143,8 @@ class HttpProtocol(HttpToolsProtocol):
         self._parse(data)
         if self._gathered or not self._in_head:
             self._expect_more()
+        elif self.cycle is not None and self.cycle.response_complete:
+            self._expect_nothing()
 
     def _take_rest(self) -> None:
         """Parse what was read until another request waits for its turn."""
@@ -157,6 +159,8 @@ class HttpProtocol(HttpToolsProtocol):
         self._parse(data)
         if self._gathered or not self._in_head:
             self._expect_more()
+        elif self.cycle is not None and self.cycle.response_complete:
+            self._expect_nothing()
 
     def _parse(self, data: bytes) -> None:
         """Parse as uvicorn does, except for a request that asks for another protocol than WebSocket, as the first one
@@ -191,6 +195,11 @@ class HttpProtocol(HttpToolsProtocol):
             self._refuse(Problem("malformed", f"the head of a request has at most {LARGEST_HEAD} bytes"))
         elif self._patience is None:
             self._wait()
+
+    def _expect_nothing(self) -> None:
+        """A request has ended that was answered before: the connection is idle from now on."""
+        if self._takes():
+            self._begin_idle()
 
     def _takes(self) -> bool:
         """Whether what comes on the connection is still for this protocol."""
@@ -328,9 +337,7 @@ class HttpProtocol(HttpToolsProtocol):
         if self.pipeline:
             self._start_asgi_task(*self.pipeline.pop())
         else:
-            self._idle_since = self.loop.time()
-            if self._idle is None:
-                self._idle = self.loop.call_later(self.timeout_keep_alive, self._look_idle)
+            self._begin_idle()
         if self.flow.held and not self.pipeline and not self._refused:
             self.flow.held = False
             self._take_rest()
@@ -379,11 +386,16 @@ class HttpProtocol(HttpToolsProtocol):
         """
         self._idle_since = None
 
+    def _begin_idle(self) -> None:
+        self._idle_since = self.loop.time()
+        if self._idle is None:
+            self._idle = self.loop.call_later(self.timeout_keep_alive, self._look_idle)
+
     def _look_idle(self) -> None:
         """Close the connection if nothing has come for as long as it is kept alive."""
         self._idle = None
         if self._idle_since is None:
-            # The next response starts the timer again.
+            # The end of the request that came starts the timer again, or that of its response.
             return
         left = self._idle_since + self.timeout_keep_alive - self.loop.time()
         if left > 0:
