@@ -5,23 +5,31 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+import pyarrow as pa
 
 from indexes.compiled.text import EIGHT, pieces_of
 from indexes.core.cutting import cut_requests
+from indexes.core.plan import applied
 from indexes.core.steps import run_all
-from indexes.feeds.config import FeedConfig, Keywords, Spaced
+from indexes.feeds.commands import AddSubscriptions, DeleteSubscriptions, Post
+from indexes.feeds.config import FeedConfig, Keywords, Spaced, Subscriptions
+from indexes.feeds.engine import FeedEngine
 from indexes.feeds.feed import FeedIndex, Remembered
 from indexes.feeds.kernels.cells import build_cells
 from indexes.feeds.kernels.cut_posts import NAMES, TABLES, cut_posts, room
 from indexes.feeds.kernels.record import Cutter
+from indexes.feeds.packing import pack_layout, unpack_layout
 from indexes.feeds.report import Report
+from indexes.feeds.state import engine_of, layout_of, state_of
 from indexes.feeds.tokens import bag_of
+from indexes.feeds.verification import verify
 
 
 def warm() -> None:
     """Run every path of a feed, with either kind of window."""
     for config in (FeedConfig((0.0, 0.0, 1.0, 1.0), posts=64), FeedConfig((0.0, 0.0, 1.0, 1.0), span=1)):
         exercise(FeedIndex(config))
+        exercise_maintenance(FeedEngine(config))
 
 
 def exercise(feed: FeedIndex) -> None:
@@ -54,6 +62,21 @@ def exercise(feed: FeedIndex) -> None:
     again, number = FeedIndex(feed.config), np.arange(feed.first, int(feed.window.size[1]) - 1)
     kept = Remembered(feed.first, int(feed.window.size[1]), number, points[number % 80], np.zeros(len(number), int))
     again.load(kept, again.documents([bags[i % 80] for i in number.tolist()]), feed.epoch, 1)
+
+
+def exercise_maintenance(engine: FeedEngine) -> None:
+    """Run once what snapshots, rebuilds, verification and a start do with an engine, which is empty."""
+    points, keywords = np.random.default_rng(0).random((3, 2)), Keywords.of([["a"], ["b"], ["c"]])
+    some = Subscriptions(keywords, points, np.full(3, 2), np.full(3, 0.5))
+    engine.apply(AddSubscriptions(pa.array(["s2", "s1", "s0"]), some))
+    engine.apply(Post(["p0", "p1", "p2"], keywords, points))
+    captured = applied(engine.capture(indexes=True))[0].captured
+    assert captured is not None
+    for checked in verify(captured):
+        assert not checked.differences, checked.differences
+    state = state_of(captured)
+    applied(engine.fold(unpack_layout(pack_layout(layout_of(state)))))
+    engine_of(state).apply(DeleteSubscriptions(["s1"]))
 
 
 def _cut() -> None:

@@ -5,15 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+import pyarrow as pa
 
+from indexes.core.plan import applied
 from indexes.maps.attributes import Attribute
+from indexes.maps.commands import AddQueries, DeleteObjects, PutObjects
+from indexes.maps.config import MapConfig, Score, Skyline, Top
+from indexes.maps.engine import MapEngine
 from indexes.maps.kernels.limits import are_known
 from indexes.maps.kernels.metrics import METRICS, measure_distances
 from indexes.maps.live.queries import Changes, LiveQueries
 from indexes.maps.live.skyline_changes import CircleUpdater, SkylineUpdater
 from indexes.maps.object_index import PlaceIndex
+from indexes.maps.packing import pack_index, unpack_index
 from indexes.maps.scoring import expression_scoring, scoring
 from indexes.maps.searches import SkylineQuery, TopQuery
+from indexes.maps.state import engine_of, index_of, state_of, tree_of
+from indexes.maps.verification import verify
 from indexes.maps.zones.circle import CircleSearch
 from indexes.maps.zones.geojson import component
 from indexes.maps.zones.skyline import SkylineSearch
@@ -26,6 +34,7 @@ EXPRESSION = "min(distance, 9) * 2 / 3 - -1 + max(a, 1) ** 0.5 + sqrt(a) + log(a
 def warm() -> None:
     """Make all kernels ready."""
     exercise(2)
+    exercise_maintenance(MapEngine(MapConfig((Attribute("a", False, (0.0, 1.0)),), (0.0, 0.0, 1.0, 1.0))))
 
 
 def exercise(d: int) -> None:
@@ -94,6 +103,26 @@ def exercise_live(index: PlaceIndex) -> None:
     live.move(0, (0.9, 0.9))
     live.drop(0)
     live.drop(1)
+
+
+def exercise_maintenance(engine: MapEngine) -> None:
+    """Run once what snapshots, rebuilds, verification and a start do with an engine, which is empty."""
+    rng, ids = np.random.default_rng(0), [f"o{i}" for i in range(20)]
+    put = PutObjects(pa.array(ids), rng.random((20, 2)), rng.random((20, len(engine.config.attributes))))
+    engine.apply(put)
+    nearest = Top(2, Score("weighted_sum", (("distance", 1.0),)), 2)
+    engine.apply(AddQueries(pa.array(["q1", "q0"]), [nearest, Skyline()], rng.random((2, 2))))
+    captured = applied(engine.capture(journal=True, indexes=True))[0].captured
+    assert captured is not None
+    for checked in verify(captured):
+        assert not checked.differences, checked.differences
+    state = state_of(captured)
+    engine.apply(DeleteObjects(["o1"]))
+    applied(engine.fold(index_of(state, unpack_index(pack_index(tree_of(state))))))
+    again = engine_of(state)
+    again.wake()
+    again.apply(put)
+    again.apply(DeleteObjects(["o1"]))
 
 
 GROUPS: dict[str, Callable[[], None]] = {"main": warm}
