@@ -139,8 +139,9 @@ class Gateway:
 
     async def _respond(self, request: Request, scope: Scope, receive: Receive, send: Send) -> None:
         response: Response | None = None
-        if scope["method"] == "GET":
+        if scope["method"] in ("GET", "HEAD"):
             response = await self._own(scope["path"])
+        if scope["method"] == "GET":
             path: bytes = scope.get("raw_path") or scope["path"].encode()
             found = BOARD_STREAM.fullmatch(path.partition(b"?")[0].decode("latin-1"))
             if found is not None and await self._stream(request, found[1], found[2], scope, receive, send):
