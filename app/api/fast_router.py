@@ -82,7 +82,8 @@ class Direct:
         try:
             if route is None:
                 if scope["path"] in self._sockets:
-                    raise HTTPException(426, "connect with a WebSocket", headers={"Upgrade": "websocket"})
+                    headers = {"Upgrade": "websocket", "Connection": "Upgrade"}
+                    raise HTTPException(426, "connect with a WebSocket", headers=headers)
                 raise self._routes.refusal(scope)
             await route.app(scope, receive, watched)
         except Exception as error:

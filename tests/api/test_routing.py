@@ -86,5 +86,6 @@ def test_a_get_route_takes_no_head(client: AppClient) -> None:
 def test_a_plain_request_is_told_that_a_path_serves_websockets(client: AppClient, method: str) -> None:
     answer = client.request(method, "/v1/stream")
     assert answer.status_code == 426
-    assert answer.headers["upgrade"] == "websocket"
+    # RFC 9110, 7.8: the one is not sent without the other.
+    assert answer.headers["upgrade"] == "websocket" and answer.headers["connection"] == "Upgrade"
     assert answer.json()["type"] == "/problems/no-websocket"
