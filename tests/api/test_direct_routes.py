@@ -17,8 +17,8 @@ from app.api.fast_router import Direct
 from app.api.responses import JsonResponse
 from app.api.routing import DirectRoute, accepts, needs
 from app.security.keyring import Keyring, new_key
-from tests.api.test_socket_requests import BOARD, socket_of
 from tests.support.app_client import AppClient
+from tests.support.asker import BOARD, socket_of
 
 
 class Things(BaseModel):

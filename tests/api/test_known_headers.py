@@ -18,7 +18,7 @@ from app.server.listening import config_for
 from app.server.short import Short, short_request
 from app.server.short_way import ServiceProtocol
 from app.settings import Settings
-from tests.api.test_together_attacks import Line
+from tests.support.one_turn import Line
 
 LARGEST = 40
 PLACES = {

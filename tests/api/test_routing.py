@@ -83,7 +83,7 @@ def test_a_get_route_takes_no_head(client: AppClient) -> None:
 
 
 @pytest.mark.parametrize("method", ["GET", "POST"])
-def test_a_plain_request_is_told_that_a_path_serves_websockets(client: AppClient, method: str) -> None:
+def test_a_plain_request_to_the_path_of_websockets_is_answered_426(client: AppClient, method: str) -> None:
     answer = client.request(method, "/v1/stream")
     assert answer.status_code == 426
     # RFC 9110, 7.8: the one is not sent without the other.

@@ -35,13 +35,12 @@ from app.runtime import tracing
 from app.runtime.telemetry import SpanTracer
 from app.server.limits import Limits, ServerConfig
 from app.server.short_way import ServiceProtocol
-from tests.api.test_socket_requests import Asker, socket_of
+from tests.support.asker import BOARD, Asker, socket_of
 from tests.support.patience import PATIENCE, wait_until
 from tests.support.running import Running
 from tests.support.service_fixtures import Start
 from tests.support.traces import Alternating, by_trace, install, sdk_tracer
 
-BOARD = {"range_attributes": ["x"], "rank": {"attribute": "y"}, "ks": [3]}
 TRACE = "4bf92f3577b34da6a3ce929d0e0e{:04x}"
 PARENT = "00f067aa0ba902b7"
 OBJECT = "PUT /v1/boards/{board}/objects/{id}"

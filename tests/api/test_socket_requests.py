@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import msgpack
@@ -14,64 +12,11 @@ from starlette.websockets import WebSocketDisconnect
 
 from app.api import context
 from app.write_path import committing
-from tests.support.app_client import AppClient, Socket
+from tests.support.app_client import AppClient
+from tests.support.asker import BOARD, socket_of
 from tests.support.patience import wait_until
-from tests.support.running import Running
+from tests.support.running import Running, upsert
 from tests.support.service_fixtures import MakeClient, Start
-
-HOST = {"Host": "127.0.0.1"}
-BOARD = {"range_attributes": ["x"], "rank": {"attribute": "y"}, "ks": [3]}
-WINDOW = 128
-
-
-class Asker:
-    """The requests of one socket, named by numbers."""
-
-    def __init__(self, socket: Socket) -> None:
-        self.socket = socket
-        self._refs = iter(range(1 << 30))
-
-    def frame(self, method: str, path: str, body: Any = None, **headers: str) -> dict[str, Any]:
-        named = {name.replace("_", "-"): value for name, value in headers.items()}
-        frame: dict[str, Any] = {"op": "request", "ref": next(self._refs), "method": method, "path": path}
-        return frame | ({} if body is None else {"body": body}) | ({"headers": named} if named else {})
-
-    def ask(self, method: str, path: str, body: Any = None, **headers: str) -> tuple[int, Any]:
-        """Status and body of the answer to a request, when none is under way."""
-        frame = self.frame(method, path, body, **headers)
-        self.socket.send_json(frame)
-        answer = self.socket.receive_json()
-        assert answer["event"] == "response" and answer["ref"] == frame["ref"], answer
-        return answer["status"], answer["body"]
-
-    def good(self, method: str, path: str, body: Any = None, **headers: str) -> Any:
-        status, answer = self.ask(method, path, body, **headers)
-        assert status < 300, answer
-        return answer
-
-    def all(self, frames: list[dict[str, Any]]) -> dict[int, tuple[int, Any]]:
-        """Send requests with at most `WINDOW` of them unanswered; status and body of each by its ref."""
-        answers: dict[int, tuple[int, Any]] = {}
-        sent = 0
-        while len(answers) < len(frames):
-            more = frames[sent : len(answers) + WINDOW]
-            self.socket.send_all(more)
-            sent += len(more)
-            answer = self.socket.receive_json()
-            assert answer["event"] == "response", answer
-            answers[answer["ref"]] = answer["status"], answer["body"]
-        return answers
-
-
-@contextmanager
-def socket_of(client: AppClient, path: str = "/v1/stream", key: str | None = None) -> Iterator[Asker]:
-    headers = HOST if key is None else {**HOST, "Authorization": f"Bearer {key}"}
-    with client.websocket_connect(path, headers=headers) as socket:
-        yield Asker(socket)
-
-
-def upsert(id: str, x: float, y: float) -> dict[str, Any]:
-    return {"op": "upsert", "id": id, "values": {"x": x, "y": y}}
 
 
 def test_a_request_is_answered_as_over_http(client: AppClient) -> None:

@@ -36,9 +36,9 @@ from app.write_path import applying
 from app.write_path.kernel_threads import KernelThreads, SliceRunner
 from indexes.core.cost import Cost
 from indexes.feeds.plans.posts import PostPlan
-from tests.api.test_socket_requests import BOARD, Asker, socket_of, upsert
+from tests.support.asker import BOARD, Asker, socket_of
 from tests.support.patience import PATIENCE, wait_until
-from tests.support.running import Running
+from tests.support.running import Running, upsert
 from tests.support.service_fixtures import Start
 
 WINDOW = 100

@@ -16,8 +16,8 @@ import pytest
 
 from app.errors import LogUnavailable
 from app.storage.log import Log
-from tests.api.test_socket_requests import BOARD, socket_of
-from tests.api.test_together_attacks import Asked, Door, in_one_turn, request
+from tests.support.asker import BOARD, socket_of
+from tests.support.one_turn import Asked, Door, in_one_turn, request
 from tests.support.running import Running
 from tests.support.service_fixtures import Start
 

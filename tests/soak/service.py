@@ -16,6 +16,7 @@ import httpx
 
 from tests.support.live import serve_command
 from tests.support.ports import free_port
+from tests.system.disks import starve
 from tests.system.faults import begin
 from tests.system.http.talk import Talk
 
@@ -84,11 +85,9 @@ class SoakService:
 
     def full_disk(self) -> None:
         """No file grows for two seconds."""
-        pid = self.process.pid
-        _, hard = resource.prlimit(pid, resource.RLIMIT_FSIZE)
-        resource.prlimit(pid, resource.RLIMIT_FSIZE, (4096, hard))
+        starve(self.process.pid, True)
         time.sleep(2.0)
-        resource.prlimit(pid, resource.RLIMIT_FSIZE, (hard, hard))
+        starve(self.process.pid, False)
 
     def rubbish(self) -> None:
         """Bytes that are no request, requests that never end, and connections that go away."""

@@ -1,9 +1,10 @@
-"""Small disks, to be filled."""
+"""Small disks, to be filled, and processes whose files may not grow."""
 
 from __future__ import annotations
 
 import errno
 import os
+import resource
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -58,3 +59,9 @@ def fill(disk: Path, leave: int) -> Path:
                 if error.errno != errno.ENOSPC:
                     raise
     return filler
+
+
+def starve(pid: int, hungry: bool) -> None:
+    """Let no file of a process grow any more, or let them grow again."""
+    _, hard = resource.prlimit(pid, resource.RLIMIT_FSIZE)
+    resource.prlimit(pid, resource.RLIMIT_FSIZE, (4096 if hungry else hard, hard))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import resource
 import signal
 import subprocess
 import time
@@ -12,8 +11,9 @@ from random import Random
 import pytest
 
 from tests.oracles.service import covers
-from tests.support.live import LiveService, StartService, serve_command
+from tests.support.live import StartService, serve_command
 from tests.support.patience import PATIENCE, wait_until
+from tests.system.disks import starve
 from tests.system.http.following import SseFollower
 from tests.system.http.talk import Json, Talk, problem
 from tests.system.kill_boards import CONFIG, KINDS, kill_under_load, replay_everything
@@ -71,12 +71,6 @@ def test_a_second_process_is_refused(start_service: StartService) -> None:
     assert third.stop() == 0
 
 
-def starve(service: LiveService, hungry: bool) -> None:
-    """Let no file of the service grow any more, or let them grow again."""
-    _, hard = resource.prlimit(service.process.pid, resource.RLIMIT_FSIZE)
-    resource.prlimit(service.process.pid, resource.RLIMIT_FSIZE, (4096 if hungry else hard, hard))
-
-
 def test_without_a_log_nothing_changes_and_reads_go_on(start_service: StartService) -> None:
     service = start_service(None, env={"RANKCAST_HEARTBEAT_SECONDS": "0.2"})
     talk = Talk(service.url)
@@ -87,7 +81,7 @@ def test_without_a_log_nothing_changes_and_reads_go_on(start_service: StartServi
     state = talk.state("b")
     reader = SseFollower(service.url, "/v1/boards/b/subscriptions/mine/stream")
     reader.first()
-    starve(service, True)
+    starve(service.process.pid, True)
     new = {"values": {"distance": 1, "delay": 1}}
     writes: list[tuple[str, str, Json | None]] = [
         ("PUT", "/v1/boards/b/objects/new", new),
@@ -112,7 +106,7 @@ def test_without_a_log_nothing_changes_and_reads_go_on(start_service: StartServi
     problem(talk.ask("GET", "/v1/boards/c"), 404)
     assert talk.ask("GET", "/readyz").status_code in (200, 503)
     assert [said.event for said in reader.said] == ["snapshot"] and reader.ended is None
-    starve(service, False)
+    starve(service.process.pid, False)
     seq = state["board"]["seq"]
     headers = {"Idempotency-Key": "starved-1"}
     told = talk.good("PATCH", "/v1/boards/b/objects/o1", {"values": {"delay": 5000}}, headers=headers)
@@ -137,12 +131,12 @@ def test_a_log_that_comes_and_goes_under_load(start_service: StartService) -> No
     for number in range(12):
         before = load.answered
         wait_until(lambda before=before: load.answered >= before + draw.randrange(5, 60))
-        starve(service, True)
+        starve(service.process.pid, True)
         if number % 4 == 3:
             wait_until(lambda: any(writer.writes[-1].tried > 1 for writer in load.writers))
         else:
             time.sleep(draw.random() * 0.2)
-        starve(service, False)
+        starve(service.process.pid, False)
     load.hold()
     pending = [writer.writes[-1] for writer in load.writers if writer.writes[-1].answer is None]
     load.gate.set()

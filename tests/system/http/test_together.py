@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import socket
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
@@ -16,52 +15,11 @@ import pytest
 from tests.oracles.service import BoardModel, covers, plain
 from tests.support.live import LiveService, StartService
 from tests.support.patience import PATIENCE, wait_until
-from tests.system.http.talk import Json, Talk, fresh, problem, strict
-from tests.system.test_kill import starve
+from tests.system.disks import starve
+from tests.system.http.talk import Json, Talk, fresh, problem
+from tests.system.http.wire import Got, Wire
 
 CONFIG: Json = {"range_attributes": ["x"], "rank": {"attribute": "y", "order": "desc"}, "ks": [1, 5]}
-
-
-class Got(NamedTuple):
-    """An answer; `together` is whether it was answered in a group."""
-
-    status: int
-    body: Any
-    headers: dict[str, str]
-
-    @property
-    def together(self) -> bool:
-        return "-s" in self.headers["x-request-id"]
-
-
-class Wire:
-    """A connection on which requests are written as bytes, several at a time."""
-
-    def __init__(self, service: LiveService) -> None:
-        self._socket = socket.create_connection(("127.0.0.1", int(service.url.rsplit(":", 1)[1])), PATIENCE)
-        self._file = self._socket.makefile("rb")
-
-    def send(self, data: bytes) -> None:
-        self._socket.sendall(data)
-
-    def receive(self) -> Got:
-        """The next answer."""
-        line = self._file.readline()
-        assert line.startswith(b"HTTP/1.1 "), line
-        headers = {}
-        while (header := self._file.readline()) not in (b"\r\n", b""):
-            name, _, value = header.decode().partition(":")
-            headers[name.strip().lower()] = value.strip()
-        body = self._file.read(int(headers["content-length"]))
-        return Got(int(line.split()[1]), strict(body), headers)
-
-    def ended(self) -> bool:
-        """Whether the service has closed the connection, and said nothing more."""
-        return self._file.read() == b""
-
-    def close(self) -> None:
-        self._file.close()
-        self._socket.close()
 
 
 def write(board: str, id: str, body: Any, method: str = "PUT", query: str = "", **headers: str) -> bytes:
@@ -352,11 +310,11 @@ def test_a_log_that_fails_refuses_the_whole_group_and_changes_nothing(start_serv
             wire.send(body)
         return [wire.receive() for wire in wires]
 
-    starve(service, True)
+    starve(service.process.pid, True)
     for got in all_at_once():
         assert (got.status, got.body["type"]) == (503, "/problems/log-unavailable") and "retry-after" in got.headers
     assert talk.good("GET", board)["seq"] == 0
-    starve(service, False)
+    starve(service.process.pid, False)
     wait_until(lambda: talk.ask("PUT", f"{board}/objects/first", {"values": {"x": 1, "y": 1}}).status_code == 201)
     assert [got.status for got in all_at_once()] == [201] * 8
     assert talk.good("GET", board)["seq"] == 9

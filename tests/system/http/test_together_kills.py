@@ -14,7 +14,7 @@ import pytest
 from tests.support.live import LiveService, StartService
 from tests.support.patience import PATIENCE, wait_until
 from tests.system.http.talk import Json, Talk
-from tests.system.http.test_together import Wire
+from tests.system.http.wire import Wire
 
 HAMMERS, LIVES, EACH = 8, 3, 40
 """Connections that write, kills, and answers that each of them has before one."""
