@@ -18,14 +18,23 @@ CHUNKED = BODY + b"Transfer-Encoding: chunked\r\n\r\n"
 
 
 def send(service: LiveService, data: bytes, pieces: int = 1) -> bytes:
-    """What the service says to bytes, which come in so many pieces, until it closes the connection."""
+    """What the service answers to bytes, which come in so many pieces, until it closes the connection."""
     size = -(-len(data) // pieces)
+    return exchange(service, [data[at : at + size] for at in range(0, len(data), size)])
+
+
+def exchange(service: LiveService, pieces: list[bytes], in_turn: bool = False) -> bytes:
+    """What the service answers to pieces until it closes the connection. `in_turn`: each piece but the first is sent
+    when something has been answered to the one before.
+    """
     with socket.create_connection(("127.0.0.1", int(service.url.rsplit(":", 1)[1])), timeout=PATIENCE) as connection:
         answer = b""
         try:
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            for at in range(0, len(data), size):
-                connection.sendall(data[at : at + size])
+            for piece in pieces:
+                connection.sendall(piece)
+                if in_turn:
+                    answer += connection.recv(65_536)
             while more := connection.recv(65_536):
                 answer += more
         except ConnectionError:
@@ -167,35 +176,20 @@ def test_connect_ends_the_connection(
     behind = f"DELETE {board} HTTP/1.1\r\n".encode() + HOST + b"\r\n"
     head = b"CONNECT " + target + b" HTTP/1.1\r\n" + HOST + headers + (body % len(behind) if b"%" in body else body)
     for pieces in ([head + behind], [head, behind]):
-        answer = told(shared, pieces)
+        answer = exchange(shared, pieces, in_turn=True)
         assert re.findall(rb"HTTP/1\.1 (\d+) ", answer) == [b"405"], answer
         assert b"\r\nallow:" in answer and b"/problems/method-not-allowed" in answer
         talk.good("GET", board)
     # Behind a request that is under way it may stay unanswered, but ends the connection.
-    answer = told(shared, [f"GET {board} HTTP/1.1\r\n".encode() + HOST + b"\r\n" + head, behind])
+    answer = exchange(shared, [f"GET {board} HTTP/1.1\r\n".encode() + HOST + b"\r\n" + head, behind], in_turn=True)
     assert re.findall(rb"HTTP/1\.1 (\d+) ", answer) in ([b"200"], [b"200", b"405"]), answer
     talk.good("GET", board)
-
-
-def told(service: LiveService, pieces: list[bytes]) -> bytes:
-    """What the service says to pieces, each of which is sent when it has read the one before and said something."""
-    with socket.create_connection(("127.0.0.1", int(service.url.rsplit(":", 1)[1])), timeout=PATIENCE) as connection:
-        answer = b""
-        try:
-            for piece in pieces:
-                connection.sendall(piece)
-                answer += connection.recv(65_536)
-            while more := connection.recv(65_536):
-                answer += more
-        except ConnectionError:
-            pass
-        return answer
 
 
 def test_before_http_1_1_no_other_protocol_is_asked_for(shared: LiveService) -> None:
     asked = b"Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
     asked += b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
-    assert send(shared, b"GET /v1/stream HTTP/1.0\r\n" + HOST + asked).startswith(b"HTTP/1.1 404 ")
+    assert send(shared, b"GET /v1/stream HTTP/1.0\r\n" + HOST + asked).startswith(b"HTTP/1.1 426 ")
     assert send(shared, b"GET /healthz HTTP/1.0\r\n" + HOST + asked).startswith(b"HTTP/1.1 200 ")
 
 
@@ -210,9 +204,15 @@ def test_a_bad_body_behind_good_requests_is_answered_last(shared: LiveService, c
 
 def test_a_request_that_is_answered_early_has_one_answer(shared: LiveService) -> None:
     """A second one would be taken for that of the next request."""
-    answer = told(shared, [b"POST /v1/nothing HTTP/1.1\r\n" + HOST + b"Transfer-Encoding: chunked\r\n\r\n", b"no\r\n"])
+    answer = exchange(
+        shared,
+        [b"POST /v1/nothing HTTP/1.1\r\n" + HOST + b"Transfer-Encoding: chunked\r\n\r\n", b"no\r\n"],
+        in_turn=True,
+    )
     assert re.findall(rb"HTTP/1\.1 (\d+) ", answer) == [b"404"], answer
     # What comes behind its body is read again.
     wrong = b"get / HTTP/1.1\r\n\r\n"
-    answer = told(shared, [b"POST /v1/nothing HTTP/1.1\r\n" + HOST + b"Content-Length: 2\r\n\r\n", b"{}" + wrong])
+    answer = exchange(
+        shared, [b"POST /v1/nothing HTTP/1.1\r\n" + HOST + b"Content-Length: 2\r\n\r\n", b"{}" + wrong], in_turn=True
+    )
     assert re.findall(rb"HTTP/1\.1 (\d+) ", answer) == [b"404", b"400"], answer
