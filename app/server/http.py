@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import re
 from functools import partial
-from typing import Any
+from typing import Any, NoReturn
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
 from uvicorn.protocols.http.flow_control import FlowControl
@@ -237,15 +237,14 @@ class HttpProtocol(HttpToolsProtocol):
             self.flow.held = True
 
     def _take_host(self) -> None:
-        """Take the host that a target names for the Host of the request, whose header does not count then (RFC 9112,
-        3.2.2). Raises as `_check_handshake`.
+        """Put the host that the target names in place of the header `Host` (RFC 9112, 3.2.2). Refuse a target that is
+        neither a path nor such a URL.
         """
         if self.url == b"*" or self.parser.get_method() == b"CONNECT":
             return
         found = _ABSOLUTE.fullmatch(self.url)
         if found is None:
-            self._problem = Problem("malformed", "the target of a request is a path, or an http URL without a user")
-            raise self._problem
+            self._stop(Problem("malformed", "the target of a request is a path, or an http URL without a user"))
         host, rest = found.groups()
         self.url = rest if rest.startswith(b"/") else b"/" + rest
         others = [header for header in self.headers if header[0] != b"host"]
@@ -255,11 +254,10 @@ class HttpProtocol(HttpToolsProtocol):
 
     def _check_tunnel(self) -> None:
         """Refuse to be a tunnel: the parser takes the head of `CONNECT` for its end, and would read what comes behind
-        it as further requests. Raises as `_check_handshake`.
+        it as further requests.
         """
         if self.parser.get_method() == b"CONNECT":
-            self._problem = Problem("method-not-allowed", "the service is no proxy", headers={"Allow": ""})
-            raise self._problem
+            self._stop(Problem("method-not-allowed", "the service is no proxy", headers={"Allow": ""}))
 
     def _plain_head(self) -> bytes:
         """The head of this request without the protocols that it asks for; empty where it asks for none."""
@@ -290,12 +288,11 @@ class HttpProtocol(HttpToolsProtocol):
 
     def _check_coding(self) -> None:
         """Refuse a body in another transfer coding than chunks: the parser takes off those alone, and what is inside
-        would be read as if it were the body. Raises as `_check_handshake`.
+        would be read as if it were the body.
         """
         codings = [value.strip().lower() for name, value in self.headers if name == b"transfer-encoding"]
         if codings and codings != [b"chunked"]:
-            self._problem = Problem("malformed", "the only transfer coding that is understood is chunked")
-            raise self._problem
+            self._stop(Problem("malformed", "the only transfer coding that is understood is chunked"))
 
     def _should_upgrade(self) -> bool:
         # Before HTTP/1.1 there is no other protocol to ask for.
@@ -305,9 +302,7 @@ class HttpProtocol(HttpToolsProtocol):
         return upgrades
 
     def _check_handshake(self) -> None:
-        """Refuse a handshake that the socket's protocol would wait with. What is raised ends the parser, which has the
-        problem answered.
-        """
+        """Refuse a handshake that the socket's protocol would wait with."""
         why = None
         if self.parser.get_method() != b"GET":
             why = "a WebSocket is opened by GET"
@@ -319,8 +314,12 @@ class HttpProtocol(HttpToolsProtocol):
         elif self.flow.write_paused or (self.cycle is not None and not self.cycle.response_complete):
             why = "a WebSocket is opened when the requests before it are answered"
         if why is not None:
-            self._problem = Problem("malformed", why)
-            raise self._problem
+            self._stop(Problem("malformed", why))
+
+    def _stop(self, problem: Problem) -> NoReturn:
+        """Refuse a request at the end of its head: what is raised ends the parser, and `send_400_response` answers."""
+        self._problem = problem
+        raise problem
 
     # --- responses --------------------------------------------------------------------------------------------------
 
