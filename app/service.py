@@ -258,29 +258,32 @@ class Service:
         self._interrupted = True
         self.kernels.stop()
 
-    def _kernels_in_use(self) -> dict[str, None]:
-        """The groups of kernels that existing resources need."""
-        return dict.fromkeys(name for kind, config in self._configs() for name in kind.kernels(config))
+    # Groups are named in order: those that build on a main path are compiled behind it.
 
-    def _job_kernels(self) -> dict[str, None]:
-        """The groups of kernels that jobs need of existing resources."""
-        return dict.fromkeys(name for kind, config in self._configs() for name in kind.job_kernels(config))
+    def _kernels_in_use(self) -> list[str]:
+        """The groups of kernels that serve the existing resources."""
+        return list(dict.fromkeys(name for one, config in self._configs() for name in one.kernels(config)))
+
+    def _job_kernels(self) -> list[str]:
+        """The groups of kernels that jobs about the existing resources need."""
+        return list(dict.fromkeys(name for one, config in self._configs() for name in one.job_kernels(config)))
 
     def _configs(self) -> Iterator[tuple[ResourceType, Any]]:
-        """The configuration of each existing resource, with what it is a resource of."""
+        """The type and the configuration of each existing resource."""
         for resource in self.catalog.names():
             resource_type, _ = self.catalog.resource_types.split(resource)
             engine: Any = self.catalog.engine(resource)
             yield resource_type, engine.config
 
     async def _wait_for_job_kernels(self) -> None:
-        """Return once jobs call no kernel that is still to be compiled, also of resources that are made meanwhile."""
-        ready: dict[str, None] = {}
+        """Return once jobs call no kernel that is still to be compiled, also for resources that are made meanwhile."""
+        ready: list[str] = []
         while (needed := self._job_kernels()) != ready:
             await self.kernels.need(*needed, seconds=None)
             ready = needed
 
     def _job_kernels_share(self) -> float:
+        """The share of what `_wait_for_job_kernels` waits for that is compiled."""
         return self.kernels.share_of(self._job_kernels())
 
     def _grown(self) -> bool:

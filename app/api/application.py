@@ -1,4 +1,4 @@
-"""The application that the server calls: the guard and the fast router come first, and all of FastAPI behind them."""
+"""The application that the server calls, in which the guard and the fast router come before all of FastAPI."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 
 class Application(FastAPI):
-    """FastAPI behind a `front`, which calls `behind` for what it does not know. The server's start and end go there at
-    once."""
+    """FastAPI with a `front` that gets each request first, and calls `behind` for those that it does not answer itself.
+
+    The events of the server's start and end (`lifespan`) go to FastAPI at once.
+    """
 
     front: ASGIApp
 
@@ -20,5 +22,5 @@ class Application(FastAPI):
         await self.front(scope, receive, send)
 
     async def behind(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Take the usual way through FastAPI's layers."""
+        """Pass on to FastAPI's layers."""
         await super().__call__(scope, receive, send)

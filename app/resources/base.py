@@ -94,12 +94,13 @@ class ResourceType(ABC):
         return (f"{self.prefix.rstrip('/')}.main",)
 
     def job_kernels(self, config: Any) -> tuple[str, ...]:
-        """The groups of kernels that snapshots, rebuilds and comparisons of such a resource need.
+        """The groups of kernels that snapshots, rebuilds and verification of a resource of this configuration need.
 
-        Groups beside the main path exercise all of that themselves. Not every kind of resource has one for jobs.
+        Another group than that of the main path compiles them itself. Some resource types have none for maintenance.
         """
-        kind, groups = self.prefix.rstrip("/"), self.kernels(config)
-        return (*groups, f"{kind}.maintenance") if groups == (f"{kind}.main",) else groups
+        groups = self.kernels(config)
+        package = self.prefix.rstrip("/")
+        return (*groups, f"{package}.maintenance") if groups == (f"{package}.main",) else groups
 
     @abstractmethod
     def make(self, config: Any, first_seq: int) -> Engine:
