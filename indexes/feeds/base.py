@@ -1,4 +1,4 @@
-"""What a feed is kept in: its window, its subscriptions and their index, in parts, with room for what kernels do."""
+"""The arrays of a feed: its window, its subscriptions with their index and parts, and the scratch of kernels."""
 
 from __future__ import annotations
 

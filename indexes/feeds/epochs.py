@@ -1,4 +1,4 @@
-"""Epochs of a feed: words are weighed by the window anew, and all buffers are filled by one pass over it."""
+"""Epochs of a feed: words get new weights from the window, and one pass over it fills all buffers."""
 
 from __future__ import annotations
 

@@ -4,8 +4,8 @@ score = alpha max(0, 1 - distance / diagonal) + (1 - alpha) sum of products of t
 that share a word; of equal scores the newer post is better. Lists do not depend, to the bit, on the index that finds
 the recipients of posts nor on how much of the window buffers keep.
 
-`FeedIndex` is the last of a row of classes, each of which adds to the one before it: arrays with their room (`base`),
-lists (`lists`), epochs (`epochs`), posts (`publishing`), and here subscriptions, with a window that is restored.
+`FeedIndex` is the last of five classes, each of which extends the one before: arrays (`base`), lists (`lists`), epochs
+(`epochs`), posts (`publishing`), and here subscriptions, and a window that is restored from a snapshot.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Remembered(NamedTuple):
 
 
 class FeedIndex(FeedPosts):
-    """The lists of one feed; to be called from one thread at a time."""
+    """One feed, without ids and payloads; to be called from one thread at a time."""
 
     def load(self, posts: Remembered, documents: Documents, epoch: Epoch, now: int) -> None:
         """Restore the window and the epoch of another feed; there are no posts yet. O(terms)."""

@@ -1,4 +1,4 @@
-"""Posts enter the window of a feed and leave it: published to the parts of its subscriptions, expired, withdrawn."""
+"""Posts that enter the window of a feed, where they are published to its subscriptions, and those that leave it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Posted(NamedTuple):
 
 
 class FeedPosts(FeedEpochs):
-    """The posts of one feed, and what they do to its lists."""
+    """The posts of one feed, and the changes of its lists that they bring about."""
 
     def __init__(self, config: FeedConfig, index: SubscriptionIndex | None = None) -> None:
         super().__init__(config, index)

@@ -47,7 +47,7 @@ class WindowPosts(NamedTuple):
 
 
 class Idf(NamedTuple):
-    """What idf is computed from: as `feed.Epoch`, with the words in order in place of their numbers."""
+    """What idf is computed from: as `epochs.Epoch`, with the words in order in place of their numbers."""
 
     posts: int
     word: pa.StringArray
