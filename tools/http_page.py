@@ -22,13 +22,8 @@ section explains them with examples. What else a socket carries is in [Streams](
 `make openapi` writes this page from the service.
 """
 
-PAGES = {
-    "streams": "streams.md",
-    "webhooks": "webhooks.md",
-    "admin": "operations.md",
-    "health": "operations.md#health",
-}
-"""The pages of sections that have none of their own name."""
+PAGES = {"admin": "operations.md", "health": "operations.md#health"}
+"""The pages that explain sections which have none of their own name."""
 
 
 def render(described: dict[str, Any]) -> str:
@@ -38,7 +33,7 @@ def render(described: dict[str, Any]) -> str:
         name = tag["name"]
         page = PAGES.get(name, f"{name}.md")
         parts.append(f"\n## {name.capitalize()}\n\nSee [{page.partition('#')[0]}]({page}).\n\n")
-        parts.append("| Request | What it does | Right |\n| --- | --- | --- |\n")
+        parts += [_row("Request", "What it does", "Right"), _row("---", "---", "---")]
         parts += [row for tags, row in _rows(described) if name in tags]
     return "".join(parts)
 
@@ -49,17 +44,22 @@ def _rows(described: dict[str, Any]) -> Iterator[tuple[list[str], str]]:
         for method in METHODS:
             if method in operations:
                 operation = operations[method]
-                cells = f"`{method.upper()} {path}`", _said(operation["description"]), _right(operation)
-                yield operation["tags"], f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |\n"
+                request, effect = f"`{method.upper()} {path}`", _first_paragraph(operation["description"])
+                yield operation["tags"], _row(request, effect, _right(operation))
 
 
-def _said(description: str) -> str:
+def _row(*cells: str) -> str:
+    """A row of a table."""
+    return "".join("| " + cell.replace("|", r"\|") + " " for cell in cells) + "|\n"
+
+
+def _first_paragraph(description: str) -> str:
     """The first paragraph of a description, on one line."""
     return " ".join(description.partition("\n\n")[0].split())
 
 
 def _right(operation: dict[str, Any]) -> str:
-    """What a key has to be for; "any" for one with any right, nothing where none is asked for."""
+    """The right that a key needs: "any" where each key will do, empty where no key is needed."""
     for way in operation.get("security", ()):
         if "key" in way:
             return ", ".join(f"`{scope}`" for scope in way["key"]) or "any"
