@@ -125,7 +125,7 @@ def test_a_url_without_a_protocol_is_refused() -> None:
     assert "--url: 'localhost:8000' does not begin with http:// or https://" in done.stderr
 
 
-def test_who_lacks_a_key_is_told_how_commands_take_one(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_refusal_for_lack_of_a_key_names_where_commands_take_one_from(capsys: pytest.CaptureFixture[str]) -> None:
     for status, said in ((401, "; commands take a key from --key or RANKCAST_KEY\n"), (403, ": why\n")):
         with pytest.raises(typer.Exit), reporting_failures():
             raise ProblemError(status, "/problems/x", "No", "why")
@@ -133,14 +133,14 @@ def test_who_lacks_a_key_is_told_how_commands_take_one(capsys: pytest.CaptureFix
 
 
 @pytest.mark.parametrize("command", [("list",), ("delete", "k1")])
-def test_to_ask_for_keys_makes_no_data_directory(tmp_path: Path, command: tuple[str, ...]) -> None:
+def test_listing_or_deleting_keys_makes_no_data_directory(tmp_path: Path, command: tuple[str, ...]) -> None:
     done = run("keys", *command, "--data", str(tmp_path / "none"))
     assert done.exit_code == 1
     assert f"there is no data directory at {tmp_path / 'none'}" in done.stderr
     assert not (tmp_path / "none").exists()
 
 
-def test_a_terminal_is_told_that_there_is_no_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_empty_list_of_keys_says_so_on_a_terminal_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     arguments = ("keys", "list", "--data", str(tmp_path))
     assert run(*arguments).output == ""
     monkeypatch.setattr("app.cli._on_terminal", lambda: True)
