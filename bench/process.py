@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -226,6 +226,11 @@ def end_with_parent() -> None:
     if sys.platform == "linux":
         set_death_signal = 1
         ctypes.CDLL(None).prctl(set_death_signal, signal.SIGTERM)
+
+
+def floor(folder: Path, kind: str) -> AbstractContextManager[Server]:
+    """An app of `bench.boards.floor`, with a log of its own below `folder`."""
+    return serving(folder, kind, ["-m", "bench.boards.floor", kind, "--data", str(folder / kind)])
 
 
 @contextmanager

@@ -1,8 +1,7 @@
 """What a change that is delivered costs the processors of the service, by how it is read.
 
-Microseconds are those of one machine: the limits were set on one where a request of the plain route, which commits one
-row and applies nothing, took 164 of them. So the plain route is measured beside each run, and a change is judged by its
-share of such a request.
+Machines differ, so a change is judged by its share of a request of the plain route (`bench.boards.floor`), which
+commits one row and applies nothing, and which is measured before and after each run.
 """
 
 from __future__ import annotations
@@ -17,14 +16,14 @@ from typing import Any, NamedTuple
 from bench.boards.service import MANY, single_phase
 from bench.boards.streams import Load, measure, within_files
 from bench.boards.workload import make_world
-from bench.process import Failed, Server, run_job, serving
+from bench.process import Failed, Server, floor, run_job
 from bench.report import Report
 
 PLAIN = 164.0
-"""Microseconds of the processors that a request of the plain route took where the limits were set."""
+"""Microseconds of the processors that a request of the plain route took on the machine where the limits were set."""
 
 WANTED = {"SSE": 20.0, "WebSocket that follows 100": 6.0}
-"""Microseconds of the service's processors a change, there."""
+"""The limits: microseconds of the service's processors a change, on that machine."""
 
 
 class Size(NamedTuple):
@@ -56,7 +55,7 @@ class Cost(NamedTuple):
 
     @property
     def share(self) -> float:
-        """Of a request of the plain route."""
+        """What a change takes, of a request of the plain route."""
         return self.us / self.plain
 
 
@@ -86,8 +85,8 @@ def show(report: Report, size: Size) -> None:
 
 
 def compare(report: Report, loads: dict[str, Load], rounds: int, plain: int) -> None:
-    """Measure what changes take, and so many requests of the plain route beside them: a row for each load, and a
-    verdict for each that has a limit.
+    """Measure what changes take, and before and after each run `plain` requests of the plain route: a row for each
+    load, and a verdict for each that has a limit.
     """
     found: dict[str, list[Cost]] = {name: [] for name in loads}
     with tempfile.TemporaryDirectory() as folder, _plain_route(Path(folder)) as server:
@@ -96,7 +95,7 @@ def compare(report: Report, loads: dict[str, Load], rounds: int, plain: int) -> 
                 if not number or name in WANTED:
                     found[name].append(_cost(load, server, plain))
     report.table(
-        ("reader", "lists", "us a change", "us a plain request", "of one", "bytes a change", "generator us", "errors"),
+        ("reader", "lists", "us a change", "us a plain request", "share", "bytes a change", "generator us", "errors"),
         [(name, f"{loads[name].lists:,}", *_columns(costs)) for name, costs in found.items()],
     )
     for name, wanted in WANTED.items():
@@ -140,20 +139,16 @@ def _cost(load: Load, plain: Server, requests: int) -> Cost:
 
 @contextmanager
 def _plain_route(folder: Path) -> Iterator[Server]:
-    """The plain route in a process of its own."""
-    with serving(folder, "bare", ["-m", "bench.boards.floor", "bare", "--data", str(folder / "bare")]) as server:
+    """The plain route in a process of its own, warmed up."""
+    with floor(folder, "bare") as server:
         _plain_us(server, MANY)
         yield server
 
 
 def _plain_us(server: Server, requests: int) -> float:
     """Microseconds of the processors that the plain route takes for a request."""
-    world = make_world(requests, 1)
     job: dict[str, Any] = {
-        "board": "plain",
-        "seed": 5,
-        "x": world.x.tolist(),
-        "y": world.y.tolist(),
+        **make_world(requests, 1).job("plain"),
         "servers": {"bare": {"port": server.port, "pid": server.pid}},
         "phases": [{**single_phase(requests), "server": "bare"}],
     }

@@ -20,7 +20,18 @@ import pyarrow as pa
 
 from bench.boards.workload import World, make_ranges, make_world
 from bench.closed_loop import RATE_COLUMNS, Result, rate_columns, rates
-from bench.process import ARROW, OURS, Checkout, Failed, Server, cpu_seconds, run_job, service, serving, to_stream
+from bench.process import (
+    ARROW,
+    OURS,
+    Checkout,
+    Failed,
+    Server,
+    cpu_seconds,
+    floor,
+    run_job,
+    service,
+    to_stream,
+)
 from bench.report import Report, ratio
 
 BOARD = "bench"
@@ -171,13 +182,9 @@ class Bench:
         with ExitStack() as stack:
             servers = {"service": server}
             for kind in ("bare", "frame"):
-                command = ["-m", "bench.boards.floor", kind, "--data", str(folder / kind)]
-                servers[kind] = stack.enter_context(serving(folder, kind, command))
+                servers[kind] = stack.enter_context(floor(folder, kind))
             job = {
-                "board": BOARD,
-                "seed": 5,
-                "x": world.x.tolist(),
-                "y": world.y.tolist(),
+                **world.job(BOARD),
                 "servers": {name: {"port": one.port, "pid": one.pid} for name, one in servers.items()},
                 "phases": [*(self._batch_phases() if batches else ()), *self._single_phases()],
             }

@@ -16,7 +16,7 @@ from bench.boards.marked import STEPS
 from bench.boards.service import BOARD, K, make_board, register
 from bench.boards.workload import make_world
 from bench.exchange import Closed
-from bench.process import HOST, Failed, serving
+from bench.process import HOST, Failed, floor, serving
 from bench.report import RESULTS, Report, page
 
 PAGE = RESULTS / "steps.md"
@@ -113,13 +113,11 @@ def _measure(size: Size) -> Found:
         with ExitStack() as stack:
             marked = ["-m", "bench.boards.marked", str(times), "serve", "--host", HOST, "--data", str(folder / "data")]
             server = stack.enter_context(serving(folder, "service", marked, "json"))
-            bare = stack.enter_context(
-                serving(folder, "bare", ["-m", "bench.boards.floor", "bare", "--data", str(folder / "bare")])
-            )
+            bare = stack.enter_context(floor(folder, "bare"))
             server.settle()
             make_board(server, world)
             register(server, size.m)
-            events = Events({"seed": 5, "x": world.x.tolist(), "y": world.y.tolist(), "board": BOARD})
+            events = Events(world.job(BOARD))
             for _ in range(size.rounds):
                 payloads = events.singles(size.requests, "?messages=none")
                 service += asyncio.run(_round(server.port, payloads))

@@ -7,7 +7,7 @@ events. The new y depends on the old one alone: the same random numbers are the 
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -34,6 +34,10 @@ class World(NamedTuple):
     x: Floats
     y: Floats
     events: Floats
+
+    def job(self, board: str, seed: int = 5) -> dict[str, Any]:
+        """What the load generator makes the events on a board of these objects from, to be sent as JSON."""
+        return {"board": board, "seed": seed, "x": self.x.tolist(), "y": self.y.tolist()}
 
 
 def make_world(n: int, events: int, seed: int = 1) -> World:

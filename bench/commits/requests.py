@@ -60,8 +60,7 @@ def boards(servers: list[Server], size: Size) -> list[Burst]:
     for server in servers:
         boards_service.make_board(server, world)
         boards_service.register(server, size.subscriptions)
-    job = {"seed": 5, "x": world.x.tolist(), "y": world.y.tolist(), "board": boards_service.BOARD}
-    events, every = boards_load.Events(job), range(size.rounds + 1)
+    events, every = boards_load.Events(world.job(boards_service.BOARD)), range(size.rounds + 1)
     path = f"/v1/boards/{boards_service.BOARD}/subscriptions"
     lists = [[request("GET", f"{path}/s{i}") for i in range(at * 200, at * 200 + 200)] for at in every]
     return [

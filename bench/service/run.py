@@ -17,7 +17,7 @@ from bench.boards.load import Events
 from bench.boards.service import BATCH, BOARD, FASTER_WANTED, FEW, MANY, SINGLE_WANTED, WINDOW, judge_share
 from bench.boards.workload import make_world
 from bench.closed_loop import RATE_COLUMNS, Result, rate_columns, rates
-from bench.process import Failed, Server, run_job, service, serving
+from bench.process import Failed, Server, floor, run_job, service
 from bench.report import RESULTS, Report, page, ratio
 from bench.service.writes import QUICK, RESOURCES, Request, Size, Write
 
@@ -48,7 +48,7 @@ class Bench:
         self._servers = servers
         self._size = size
         world = make_world(size.objects, 1)
-        self._events = Events({"seed": 6, "x": world.x.tolist(), "y": world.y.tolist(), "board": BOARD})
+        self._events = Events(world.job(BOARD, seed=6))
         self._plain = self._events.puts("")
 
     def measure(self, write: Write) -> Rounds:
@@ -121,9 +121,7 @@ def _measured(size: Size, report: Report) -> tuple[list[Measured], Rounds]:
         folder = Path(name)
         servers = {
             "service": stack.enter_context(service(folder)),
-            "plain": stack.enter_context(
-                serving(folder, "plain", ["-m", "bench.boards.floor", "bare", "--data", str(folder / "plain")])
-            ),
+            "plain": stack.enter_context(floor(folder, "bare")),
         }
         bench = Bench(servers, size)
         measured = []

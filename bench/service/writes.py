@@ -79,7 +79,7 @@ def boards(server: Server, size: Size) -> list[Write]:
     world = make_board_world(size.objects, 1)
     boards_service.make_board(server, world)
     boards_service.register(server, size.subscriptions)
-    events = Events({"seed": 5, "x": world.x.tolist(), "y": world.y.tolist(), "board": boards_service.BOARD})
+    events = Events(world.job(boards_service.BOARD))
 
     def puts(query: str) -> Iterator[Request]:
         return (("PUT", path, body) for path, body in events.puts(query))
