@@ -14,6 +14,7 @@ from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocketClose
 
+from app.api.problems import Problem
 from app.api.routing import DirectRoute
 
 Pattern = tuple[DirectRoute, list[str], list[str]]
@@ -83,7 +84,7 @@ class Direct:
             if route is None:
                 if scope["path"] in self._sockets:
                     headers = {"Upgrade": "websocket", "Connection": "Upgrade"}
-                    raise HTTPException(426, "connect with a WebSocket", headers=headers)
+                    raise Problem("no-websocket", "connect with a WebSocket", headers=headers)
                 raise self._routes.refusal(scope)
             await route.app(scope, receive, watched)
         except Exception as error:

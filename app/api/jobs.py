@@ -199,8 +199,8 @@ def _job(request: Request) -> Job:
     return job
 
 
-def _meant(name: str, resources: list[str]) -> str:
-    """Which resources have a name that was given without what they are; "" where none has."""
+def _hint(name: str, resources: list[str]) -> str:
+    """What a reason adds for a name without its type: the full names of the resources that have it, if any."""
     meant = [one for one in resources if one.partition("/")[2] == name]
     return f"; name it {' or '.join(meant)}" if meant else ""
 
@@ -211,7 +211,7 @@ def _known(request: Request, resources: list[str] | None) -> list[str] | None:
         return None
     catalog = wired(request).service.catalog
     bad = [
-        FieldError(f"resources[{n}]", f"there is no {name[:140]!r}{_meant(name, catalog.names())}")
+        FieldError(f"resources[{n}]", f"there is no {name[:140]!r}{_hint(name, catalog.names())}")
         for n, name in enumerate(resources)
         if catalog.engine(name) is None
     ]

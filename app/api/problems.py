@@ -219,7 +219,6 @@ _BY_STATUS = {
     413: "too-large",
     415: "unsupported-media-type",
     422: "invalid",
-    426: "no-websocket",
     429: "too-many",
     503: "not-ready",
 }

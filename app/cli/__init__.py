@@ -86,8 +86,8 @@ def reporting_failures() -> Iterator[None]:
         with interruptible():
             yield
     except (RankcastError, httpx.InvalidURL, httpx.UnsupportedProtocol) as error:
-        unknown = isinstance(error, ProblemError) and error.status == 401
-        raise fail(f"{error}; commands take a key from --key or RANKCAST_KEY" if unknown else str(error)) from None
+        lacks_key = isinstance(error, ProblemError) and error.status == 401
+        raise fail(f"{error}; commands take a key from --key or RANKCAST_KEY" if lacks_key else str(error)) from None
 
 
 def parse_range(text: str) -> tuple[str | None, Range]:

@@ -326,7 +326,9 @@ class SocketProtocol(WebSocketsSansIOProtocol):
             super().handle_cont(event)
 
     def send_receive_event_to_app(self) -> None:
-        """Queue a message. uvicorn would log a traceback for text that is none, which any client can send."""
+        """Queue a message, as uvicorn does, but close on text that is not UTF-8 without a traceback in the log: any
+        client can send it.
+        """
         frames, self.frames = self.frames, []
         if self.close_sent:
             return
@@ -405,7 +407,7 @@ class SocketProtocol(WebSocketsSansIOProtocol):
             super().handle_parser_exception()
 
     def _refuse_handshake(self, error: Exception) -> None:
-        """Answer a handshake that cannot be read, or is none."""
+        """Answer a handshake that cannot be read, or that lacks what makes it one."""
         self.conn.data_to_send()
         self.handshake_complete = self.close_sent = True
         why = f"the handshake cannot be read: {error.__cause__ or error}"
