@@ -27,7 +27,7 @@ COUNT = 12
 
 class Writes(NamedTuple):
     """Writes of one kind to a resource with this configuration: the n-th is `write(n)`. `making` comes before them,
-    `shown` is what they change. One that has no `keys` is not carried out with others when it has one.
+    `shown` is what they change. `keys`: whether one with an Idempotency-Key is carried out in a group too.
     """
 
     resource: str
@@ -160,8 +160,8 @@ KINDS = {
     ),
 }
 
-KEPT = ("tiles", "list", "skyline", "candidates", "truncated")
-"""What an answer has that a retry does not get."""
+ONCE = {"tiles", "list", "skyline", "candidates", "truncated"}
+"""What only the first answer to a request has, and that to a retry has not."""
 
 
 class Got(NamedTuple):
@@ -170,6 +170,11 @@ class Got(NamedTuple):
     status: int
     body: Any
     retry_after: str | None
+
+    @property
+    def replayed(self) -> tuple[int, Any]:
+        """Status and body of the answer to a retry."""
+        return self.status, {name: value for name, value in self.body.items() if name not in ONCE} | {"replayed": True}
 
 
 class Sent(NamedTuple):
@@ -180,7 +185,7 @@ class Sent(NamedTuple):
     key: str = ""
 
     @property
-    def said(self) -> tuple[str, str, Any]:
+    def parts(self) -> tuple[str, str, Any]:
         """Method, path and body."""
         method, path, body = KINDS[self.kind].write(self.n)
         return method, f"/v1/{KINDS[self.kind].resource}/{path}", body
@@ -190,7 +195,7 @@ def over_http(running: Running, some: Sequence[Sent]) -> list[Got]:
     """The answers to requests that come in one turn, each on a connection of its own."""
     window = []
     for one in some:
-        method, path, body = one.said
+        method, path, body = one.parts
         headers = [b"idempotency-key: " + one.key.encode()] if one.key else []
         window.append(Asked(request(method, path, None if body is None else json.dumps(body).encode(), *headers)))
     found = []
@@ -205,25 +210,18 @@ def over_http(running: Running, some: Sequence[Sent]) -> list[Got]:
 def over_a_socket(running: Running, some: Sequence[Sent], packed: bool = False) -> list[Got]:
     """The answers to requests that come in one piece on a socket."""
     with socket_of(running.client) as asker:
-        frames = []
-        for one in some:
-            headers = {"Idempotency_Key": one.key} if one.key else {}
-            frames.append(asker.frame(*one.said, **headers))
+        frames = [asker.frame(*one.parts, **({"Idempotency_Key": one.key} if one.key else {})) for one in some]
         if packed:
             asker.socket.send_all_bytes([msgpack.packb(frame) for frame in frames])
             answers = [msgpack.unpackb(asker.socket.receive_bytes()) for _ in frames]
         else:
             asker.socket.send_all(frames)
             answers = [asker.socket.receive_json() for _ in frames]
-    by_ref = {answer["ref"]: answer for answer in answers}
-    return [
-        Got(
-            by_ref[one["ref"]]["status"],
-            by_ref[one["ref"]]["body"],
-            by_ref[one["ref"]].get("headers", {}).get("Retry-After"),
-        )
-        for one in frames
-    ]
+    by_ref = {
+        answer["ref"]: Got(answer["status"], answer["body"], answer.get("headers", {}).get("Retry-After"))
+        for answer in answers
+    }
+    return [by_ref[frame["ref"]] for frame in frames]
 
 
 def over_a_packed_socket(running: Running, some: Sequence[Sent]) -> list[Got]:
@@ -274,8 +272,7 @@ def test_a_key_twice_in_one_turn_is_carried_out_once(start: Start, tmp_path: Pat
         assert there == state(running, kind) and there[0] == before + 3
         again = way(one, some[:4])
         for got, wanted in zip(again, (first, beside, first), strict=False):
-            body = {name: value for name, value in wanted.body.items() if name not in KEPT}
-            assert (got.status, got.body) == (wanted.status, body | {"replayed": True})
+            assert (got.status, got.body) == wanted.replayed
         assert again[3].status == 422
         assert state(one, kind) == there
 
@@ -308,8 +305,7 @@ def test_a_group_is_one_commit_and_comes_back_as_it_was(
     assert state(again, kind) == state(running, kind)
     if KINDS[kind].keys:
         for got, wanted in zip(way(again, some), found, strict=True):
-            body = {name: value for name, value in wanted.body.items() if name not in KEPT}
-            assert (got.status, got.body) == (wanted.status, body | {"replayed": True})
+            assert (got.status, got.body) == wanted.replayed
         assert state(again, kind) == state(running, kind)
 
 
