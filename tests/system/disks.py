@@ -65,3 +65,10 @@ def starve(pid: int, hungry: bool) -> None:
     """Let no file of a process grow any more, or let them grow again."""
     _, hard = resource.prlimit(pid, resource.RLIMIT_FSIZE)
     resource.prlimit(pid, resource.RLIMIT_FSIZE, (4096 if hungry else hard, hard))
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    """A small disk of its own."""
+    with small_disk(tmp_path / "disk", 24 * MIB) as place:
+        yield place

@@ -32,7 +32,7 @@ from tests.system.group import Group, Proxy
 from tests.system.http.talk import Json
 from tests.system.kill_mixed import BOARD, Mixed, compare
 from tests.system.killing import Write
-from tests.system.test_replicas import make_all, show_the_same, wait_for_writes, writing
+from tests.system.replicas import make_all, show_the_same, wait_for_writes, writing
 
 WATCHED = Question(10, 70, 10)
 """The subscription that wanderers follow."""

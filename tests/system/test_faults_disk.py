@@ -4,24 +4,16 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
 from pathlib import Path
-
-import pytest
 
 from tests.support.live import StartService
 from tests.support.patience import wait_until
-from tests.system.disks import MIB, fill, small_disk, used
+from tests.system.disks import MIB, disk, fill, used
 from tests.system.faults import QUIET, done, failed, kept
 from tests.system.http.talk import Json, Talk, problem
 from tests.system.load import Load
 
-
-@pytest.fixture
-def disk(tmp_path: Path) -> Iterator[Path]:
-    """A small disk of its own."""
-    with small_disk(tmp_path / "disk", 24 * MIB) as place:
-        yield place
+__all__ = ["disk"]
 
 
 def add_payloads(load: Load, talk: Talk, count: int) -> None:

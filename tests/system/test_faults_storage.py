@@ -16,11 +16,10 @@ import pytest
 from tests.support.live import RANKCAST, LiveService, StartService
 from tests.support.patience import PATIENCE, wait_until
 from tests.support.ports import free_port
-from tests.system.disks import fill
+from tests.system.disks import disk, fill
 from tests.system.faults import QUIET, done, failed, kept, refused_start, said
 from tests.system.http.talk import Talk, problem
 from tests.system.load import Load
-from tests.system.test_faults_disk import disk
 
 __all__ = ["disk"]
 

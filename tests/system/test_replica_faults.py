@@ -10,7 +10,7 @@ from app.storage.role import give_up
 from tests.support.live import StartService
 from tests.system.disks import fill
 from tests.system.replica_checker import ROUNDS, OwnLogs, seed, two_nodes
-from tests.system.test_replicas import make_all
+from tests.system.replicas import make_all
 
 SYNCHRONOUS = ("--sync-replicas", "1", "--sync-seconds", "1")
 

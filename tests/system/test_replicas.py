@@ -7,8 +7,6 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -22,60 +20,10 @@ from tests.support.patience import PATIENCE, wait_until
 from tests.system.faults import done
 from tests.system.group import Group, Proxy
 from tests.system.http.talk import Talk
-from tests.system.kill_mixed import BOARD, CONFIGS, Mixed, compare, state
+from tests.system.kill_mixed import BOARD, CONFIGS, compare
+from tests.system.replicas import make_all, show_the_same, start_alone, wait_for_writes, writing
 
 CONFIG = CONFIGS[BOARD]
-
-
-@contextmanager
-def writing(*urls: str, kind: type[Mixed] = Mixed) -> Iterator[list[Mixed]]:
-    """Writers of all five resources at these URLs, in turn; they have ended, each answered, behind the block."""
-    writers = [kind(number, root) for number, root in enumerate([*CONFIGS, *CONFIGS])]
-    for i, writer in enumerate(writers):
-        writer.url = urls[i % len(urls)]
-        writer.go.set()
-        writer.start()
-    try:
-        yield writers
-    finally:
-        for writer in writers:
-            writer.done = True
-        for writer in writers:
-            writer.join(PATIENCE)
-            assert not writer.is_alive() and writer.failure is None
-
-
-def written(writers: list[Mixed]) -> int:
-    return sum(write.answer is not None for writer in writers for write in writer.writes)
-
-
-def wait_for_writes(writers: list[Mixed], more: int) -> None:
-    """Wait until so many more are answered."""
-    before = written(writers)
-
-    def came() -> bool:
-        assert not any(writer.failure for writer in writers)
-        return written(writers) >= before + more
-
-    wait_until(came, why=lambda: f"{written(writers) - before} of {more} writes were answered")
-
-
-def make_all(url: str) -> None:
-    talk = Talk(url)
-    for root, config in CONFIGS.items():
-        talk.good("PUT", root, config)
-
-
-def show_the_same(group: Group, *nodes: int) -> dict[str, Any]:
-    """Whether nodes show the same of everything, and every list and index there is what a scan says."""
-    group.in_step(*nodes)
-    found = [state(Talk(group.url(node))) for node in nodes]
-    for other in found[1:]:
-        for path in sorted(found[0].keys() | other.keys()):
-            assert found[0].get(path) == other.get(path), path
-    for node in nodes:
-        assert done(Talk(group.url(node)), "verify")["difference_count"] == 0
-    return found[0]
 
 
 @pytest.mark.timeout(900)
@@ -286,15 +234,6 @@ def test_a_leader_that_comes_back_keeps_what_was_never_replicated_aside(
     rows = [json.loads(line) for line in aside.read_text().splitlines()]
     assert [row["resource"] for row in rows] == ["boards/b"]
     assert aside.stat().st_mode & 0o077 == 0
-
-
-def start_alone(group: Group, node: int) -> None:
-    """Start a replica whose leader is away, so that it is not ready."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tests.support.live.LiveService.wait_until_ready", lambda self, seconds=0.0: None)
-        group.follow(node)
-    wait_until(lambda: group.about(node).get("role") == "replica" and bool(group.about(node).get("node")))
-    wait_until(lambda: httpx.get(f"{group.url(node)}/v1/boards").status_code == 200)
 
 
 class Reader(threading.Thread):

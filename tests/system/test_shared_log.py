@@ -22,8 +22,8 @@ from tests.system.http.talk import Talk
 from tests.system.kill_boards import CONFIG
 from tests.system.kill_mixed import compare
 from tests.system.postgres import PostgresServer, own_postgres
+from tests.system.replicas import leader_of, make_all, show_the_same, wait_for_writes, writing
 from tests.system.test_failover import read_and_write
-from tests.system.test_replicas import make_all, show_the_same, wait_for_writes, writing
 
 QUICK = ("--failover-seconds", "3")
 """A leader that is lost is replaced soon; on a busy machine also one that is there, so nothing depends on who leads."""
@@ -39,19 +39,6 @@ def server() -> Iterator[PostgresServer]:
 def url(server: PostgresServer) -> str:
     """An empty database."""
     return server.new_database()
-
-
-def leader_of(group: Group, *nodes: int) -> int:
-    """Wait until one of these nodes leads, and return it."""
-    found: list[int] = []
-
-    def leads() -> bool:
-        about = {node: group.about(node) for node in nodes}
-        found[:] = [node for node in nodes if about[node].get("role") == "leader" and about[node].get("ready")]
-        return len(found) == 1
-
-    wait_until(leads, PATIENCE, 0.05, lambda: [(group.about(node), group.log(node)[-4000:]) for node in nodes])
-    return found[0]
 
 
 @pytest.mark.timeout(600)

@@ -21,8 +21,7 @@ from tests.system.disks import fill
 from tests.system.group import Group
 from tests.system.postgres import PostgresServer, own_postgres
 from tests.system.replica_checker import BETWEEN, ROUNDS, Checker, seed, two_nodes
-from tests.system.test_replicas import wait_for_writes
-from tests.system.test_shared_log import leader_of
+from tests.system.replicas import leader_of, wait_for_writes
 
 FAILOVER = ("--failover-seconds", "5")
 

@@ -16,11 +16,22 @@ from tests.support.live import StartService
 from tests.support.patience import wait_until
 from tests.system.group import Group
 from tests.system.http.following import SseFollower
-from tests.system.http.talk import Json, Talk
-from tests.system.test_replicas import start_alone
-from tests.system.test_zones import BOARD, CONFIG, Load, Reader, assert_no_errors, check_chains, explained, published
+from tests.system.replicas import start_alone
+from tests.system.zones import (
+    BEATS,
+    BOARD,
+    CONFIG,
+    Load,
+    Reader,
+    act,
+    all_published,
+    assert_no_errors,
+    by_epoch,
+    check_chains,
+    right,
+    zones,
+)
 
-BEATS = {"RANKCAST_HEARTBEAT_SECONDS": "1"}
 SENT = re.compile(r'^rankcast_zone_messages_total\{board="delays"\} ([0-9.e+]+)$', re.MULTILINE)
 
 
@@ -29,44 +40,10 @@ def nats(start_nats: StartNats) -> Nats:
     return start_nats()
 
 
-def zones(url: str) -> Json:
-    """What a node says of the zones, but for their rates, which fade from one moment to the next."""
-    found: Json = Talk(url).good("GET", f"{BOARD}/zones")
-    for zone in found["zones"]:
-        del zone["rate"]
-    return found
-
-
-def all_published(load: Load) -> None:
-    """Wait until NATS has all that was written."""
-    wait_until(lambda: zones(load.url)["published"] >= load.seq, pause=0.05)
-
-
 def sent(url: str) -> int:
     """How many messages of zones a node has sent."""
     found = SENT.search(httpx.get(f"{url}/metrics", timeout=60).text)
     return int(float(found[1])) if found is not None else 0
-
-
-def by_epoch(nats: Nats) -> dict[str, list[tuple[str, Json]]]:
-    """The messages of zones that NATS has, by epoch in the order in which those began."""
-    found: dict[str, list[tuple[str, Json]]] = {}
-    for subject, message in published(nats):
-        found.setdefault(subject.split(".")[1], []).append((subject, message))
-    return found
-
-
-def act(load: Load, readers: list[Reader], times: int = 12) -> None:
-    moving = [reader.id for reader in readers if reader.form == "changes"]
-    for _ in range(times):
-        load.act(moving)
-        for reader in readers:
-            reader.take()
-
-
-def right(readers: list[Reader]) -> None:
-    for reader in readers:
-        wait_until(reader.right, seconds=120, pause=0.05, why=lambda reader=reader: explained(reader))  # type: ignore[misc]
 
 
 @pytest.mark.timeout(900)

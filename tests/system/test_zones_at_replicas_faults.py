@@ -20,8 +20,7 @@ from tests.support.patience import PATIENCE
 from tests.system.group import Group
 from tests.system.http.talk import Json
 from tests.system.replica_checker import ROUNDS, seed
-from tests.system.test_zones import Load, Reader, assert_no_errors, check_chains
-from tests.system.test_zones_at_replicas import BEATS, act, all_published, by_epoch, right
+from tests.system.zones import BEATS, Load, Reader, act, all_published, assert_no_errors, by_epoch, check_chains, right
 
 FAULTS = ("nats", "nats, leader killed", "nats, leader stopped", "nats, replica killed", "leader killed")
 

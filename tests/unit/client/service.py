@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from typing import Any
 
 import httpx
+from websockets.asyncio.server import Server
 
 from rankcast_client import AsyncRankcast, Retry
 
@@ -85,3 +86,9 @@ def changed(id: str, old: int | None, new: int | None, delay: float = 0) -> dict
     if new is not None:
         entry |= {"values": {"distance": 700, "delay": delay}, "created": 9}
     return entry
+
+
+def address(server: Server) -> str:
+    """The URL of a server of WebSockets."""
+    host, port = next(iter(server.sockets)).getsockname()[:2]
+    return f"http://{host}:{port}"

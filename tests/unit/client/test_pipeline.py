@@ -16,8 +16,7 @@ from rankcast_client import AsyncRankcast, ProblemError, Rankcast, Unreachable, 
 from rankcast_client.map_calls import MAPS
 from rankcast_client.transport import Retry
 from tests.support.patience import PATIENCE
-from tests.unit.client.service import QUICK
-from tests.unit.client.test_socket import address
+from tests.unit.client.service import QUICK, address
 
 BUSY = {"type": "/problems/busy", "status": 503, "title": "busy", "detail": "later", "errors": []}
 

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import pytest
-from websockets.asyncio.server import Server, ServerConnection, serve
+from websockets.asyncio.server import ServerConnection, serve
 from websockets.http11 import Request, Response
 
 from rankcast_client import (
@@ -27,7 +27,7 @@ from rankcast_client import (
 from rankcast_client.transport import Retry
 from rankcast_client.ws import Message, Refused, Socket
 from tests.support.patience import PATIENCE
-from tests.unit.client.service import QUICK, changed, listed
+from tests.unit.client.service import QUICK, address, changed, listed
 
 Talk = Callable[[ServerConnection], Awaitable[None]]
 DELAYS, ADS = "boards/delays", "matchers/ads"
@@ -66,11 +66,6 @@ class Peer:
                 await test(client)
 
         asyncio.run(main())
-
-
-def address(server: Server) -> str:
-    host, port = next(iter(server.sockets)).getsockname()[:2]
-    return f"http://{host}:{port}"
 
 
 async def say(connection: ServerConnection, event: str, id: str | None = "mine", **data: Any) -> None:

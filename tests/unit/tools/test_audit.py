@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.tools.test_locks import LOCKS, versions
+from tests.unit.tools.locks import LOCKS, versions
 from tools import audit
 
 KNOWN = {"name": "idna", "version": "3.20", "vulns": []}

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.tools.test_locks import LOCKS, PROJECT, ROOT, needed, versions
+from tests.unit.tools.locks import LOCKS, PROJECT, ROOT, needed, versions
 from tools import sbom
 
 CLIENT = tomllib.loads((ROOT / "client/pyproject.toml").read_text(encoding="utf-8"))["project"]
