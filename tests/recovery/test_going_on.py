@@ -19,7 +19,7 @@ from indexes.boards.engine import BoardEngine
 from indexes.boards.plans.events import EventsPlan
 from indexes.boards.regions import everywhere
 from tests.recovery.commands import CONFIG, upsert
-from tests.recovery.test_writer import run
+from tests.recovery.writers import run
 
 
 class Step:

@@ -6,7 +6,7 @@ import asyncio
 import math
 import re
 import threading
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -33,38 +33,7 @@ from indexes.boards.config import BoardConfig
 from indexes.boards.regions import between, everywhere, ranges
 from indexes.core.commands import Refused
 from tests.recovery.commands import CONFIG, many, upsert
-
-
-class BrokenLog(Log):
-    """A log that cannot be written while `broken`."""
-
-    broken = False
-
-    def append(self, *args: Any, **more: Any) -> int:
-        if self.broken:
-            raise LogUnavailable("the disk is full")
-        return super().append(*args, **more)
-
-
-def make(path: Path, max_queue: int = 10_000) -> Writer:
-    return Writer(
-        BrokenLog.open(f"sqlite:///{path / 'log.db'}"),
-        Catalog(ResourceTypes(BoardType())),
-        Answers(),
-        Metrics(),
-        max_queue,
-    )
-
-
-def run(path: Path, story: Callable[[Writer], Awaitable[None]], **more: Any) -> None:
-    async def whole() -> None:
-        writer = make(path, **more)
-        writer.recover()
-        await story(writer)
-        await writer.close()
-        writer._log.close()
-
-    asyncio.run(whole())
+from tests.recovery.writers import make, run
 
 
 def state(writer: Writer) -> Any:
