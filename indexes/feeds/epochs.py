@@ -131,11 +131,11 @@ class FeedEpochs(FeedLists):
                 bound_all(self.window, s, self.buffering.limits, slots, first, upto, self.diagonal)
 
         yield from in_halves(bound, self._many)
-        yield from self._pass_again(order)
+        yield from self._refill(order)
         step.begin_step(self.table.arrays, self.scratch)
         step.note_differing(s, self.scratch, followed, end, posts, scores)
 
-    def _pass_again(self, order: Ints) -> Generator[None, None, None]:
+    def _refill(self, order: Ints) -> Generator[None, None, None]:
         """Index all subscriptions for words in this order, and insert the posts of the window into their buffers, which
         are empty, by their thetas."""
         yield from self._lay_out(order)

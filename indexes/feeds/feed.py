@@ -132,7 +132,7 @@ class FeedIndex(FeedPosts):
         row[slots, THETA] = np.where(np.isnan(theta), UNREACHABLE, theta)
         s.complete[slots] = theta == 0.0
         order = self.window.df.astype(np.int64)
-        run_all(self._pass_again(order << 32 | np.arange(len(order))))
+        run_all(self._refill(order << 32 | np.arange(len(order))))
         short = slots[(s.held[slots] < s.k[slots]) & (s.complete[slots] == 0)]
         old = row[short, THETA]
         run_all(self._evaluate(short))
