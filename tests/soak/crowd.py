@@ -12,8 +12,8 @@ from random import Random
 import httpx
 
 from tests.system.http.talk import NDJSON, Json, Talk, ndjson
-from tests.system.test_kill_maps import CONFIG as MAP
-from tests.system.test_kill_maps import SCORE
+from tests.system.kill_maps import CONFIG as MAP
+from tests.system.kill_maps import SCORE
 
 SUBSCRIPTIONS, OBJECTS = 20_000, 5_000
 WORDS = [f"word{n}" for n in range(2_000)]

@@ -13,10 +13,10 @@ from tests.oracles.map_service import MapModel
 from tests.oracles.matcher_service import MatcherModel
 from tests.oracles.relay_http import RelayModel
 from tests.oracles.service import BoardModel, Question
-from tests.system import test_kill_feeds as feeds
-from tests.system import test_kill_maps as maps
-from tests.system import test_kill_matchers as matchers
-from tests.system import test_kill_relays as relays
+from tests.system import kill_feeds as feeds
+from tests.system import kill_maps as maps
+from tests.system import kill_matchers as matchers
+from tests.system import kill_relays as relays
 from tests.system.http.talk import Json
 from tests.system.killing import Write, Writer
 
@@ -80,7 +80,7 @@ class BoardWriter(Steady):
 
 
 class MatcherWriter(Steady, matchers.Asker):
-    """See `tests.system.test_kill_matchers.Asker`."""
+    """See `tests.system.kill_matchers.Asker`."""
 
     def next(self, key: str) -> Write:
         if len(self._ids) > MOST:
@@ -90,7 +90,7 @@ class MatcherWriter(Steady, matchers.Asker):
 
 
 class RelayWriter(Steady, relays.Subscriber):
-    """See `tests.system.test_kill_relays.Subscriber`."""
+    """See `tests.system.kill_relays.Subscriber`."""
 
     def next(self, key: str) -> Write:
         if len(self._ids) > MOST // 2:
@@ -100,7 +100,7 @@ class RelayWriter(Steady, relays.Subscriber):
 
 
 class MapWriter(Steady, maps.Mover):
-    """See `tests.system.test_kill_maps.Mover`."""
+    """See `tests.system.kill_maps.Mover`."""
 
     def next(self, key: str) -> Write:
         if len(self._ids) > MOST:
@@ -112,7 +112,7 @@ class MapWriter(Steady, maps.Mover):
 
 
 class FeedWriter(Steady, feeds.Poster):
-    """See `tests.system.test_kill_feeds.Poster`."""
+    """See `tests.system.kill_feeds.Poster`."""
 
 
 def follow_board(model: BoardModel, write: Write) -> None:
@@ -127,7 +127,7 @@ def follow_board(model: BoardModel, write: Write) -> None:
 
 
 def follow_map(model: MapModel, queries: dict[str, Json], write: Write) -> None:
-    """As `tests.system.test_kill_maps.follow`, where queries end as well."""
+    """As `tests.system.kill_maps.follow`, where queries end as well."""
     if write.method != "DELETE":
         maps.follow(model, queries, write)
         return
