@@ -40,6 +40,7 @@ def make(path: Path, max_queue: int = 10_000) -> Writer:
 
 def run(path: Path, story: Callable[[Writer], Awaitable[None]], **more: Any) -> None:
     """Carry out a story with a writer on the log in a folder, and close both."""
+
     async def whole() -> None:
         writer = make(path, **more)
         writer.recover()
