@@ -15,6 +15,7 @@ from pydantic import BaseModel
 from app.api.bodies import BodyFormat
 from app.api.examples import EXAMPLES
 from app.api.problems import NAME_PATTERN
+from app.resource_names import RESOURCES
 
 _PROBLEM = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
 REFUSALS: dict[int | str, dict[str, Any]] = {
@@ -134,7 +135,7 @@ _SUMMARIES = {
 
 _PUTS = {
     "objects": "Create or update {a}",
-    **dict.fromkeys(("boards", "matchers", "relays", "maps", "feeds"), "Create {a}"),
+    **dict.fromkeys(RESOURCES, "Create {a}"),
 }
 """What PUT does where it replaces nothing: values are merged into an object, and a resource that exists stays one."""
 
