@@ -133,10 +133,7 @@ _SUMMARIES = {
 }
 """Where the general rule does not say it."""
 
-_PUTS = {
-    "objects": "Create or update {a}",
-    **dict.fromkeys(RESOURCES, "Create {a}"),
-}
+_PUTS: dict[str, str] = {"objects": "Create or update {a}"} | dict.fromkeys(RESOURCES, "Create {a}")
 """What PUT does where it replaces nothing: values are merged into an object, and a resource that exists stays one."""
 
 _WITH_ID = {"GET": "get", "PUT": "put", "PATCH": "patch", "DELETE": "delete"}

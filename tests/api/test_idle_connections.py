@@ -14,7 +14,7 @@ from app.server.http import HttpProtocol
 from app.server.limits import ServerConfig
 from app.server.listening import config_for
 from app.settings import Settings
-from tests.api.test_together_attacks import Line
+from tests.support.one_turn import Line
 from tests.support.patience import PATIENCE
 
 HOST = b"Host: 127.0.0.1\r\n"
