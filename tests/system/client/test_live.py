@@ -380,7 +380,7 @@ def test_rows_that_are_loaded_over_a_socket_are_those_of_the_file(service: LiveS
     path.write_text("id,level,score\n" + "".join([*lines[:500], "bad name,1,1\n", *lines[500:]]))
     board = ["--create", "--order", "desc", "--ks", "3", "--range", "level", "--rank", "score", "--on-error", "skip"]
     found = []
-    for name, options in (("whole", []), ("sent", ["--socket", "--batch", "7", "--window", "5"])):
+    for name, options in (("in-one", []), ("sent", ["--socket", "--batch", "7", "--window", "5"])):
         loaded = rankcast("load", str(path), "--board", name, *board, *options, url=service.url)
         assert loaded.stdout.startswith(f"1,000 of 1,001 rows are on {name}, seq 1000 "), loaded
         assert "row 501: id must be" in loaded.stderr

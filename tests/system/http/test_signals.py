@@ -72,6 +72,9 @@ def test_a_command_that_begins_ends_quietly(command: str, module: str, how: sign
         arguments += ["--port", str(free_port())]
     if arguments[0] in ("serve", "demo", "keys"):
         arguments += ["--data", str(tmp_path / "data")]
+    if arguments[0] == "keys":
+        # Without one the command ends before it opens anything.
+        (tmp_path / "data").mkdir()
     assert interrupted(arguments, module, how) == (128 + how, "", "")
 
 
