@@ -138,13 +138,7 @@ class HttpProtocol(HttpToolsProtocol):
             self._rest += data
             self._take_rest()
             return
-        # As in `_take`, without the call: most requests come whole.
-        self._gathered += len(data)
-        self._parse(data)
-        if self._gathered or not self._in_head:
-            self._expect_more()
-        elif self.cycle is not None and self.cycle.response_complete:
-            self._expect_nothing()
+        self._take(data)
 
     def _take_rest(self) -> None:
         """Parse what was read until another request waits for its turn."""
