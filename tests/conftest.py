@@ -1,4 +1,4 @@
-"""What all tests share: how hypothesis searches, and the fixture of live services."""
+"""What all tests share: how hypothesis searches, and the fixtures of live services."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from hypothesis import HealthCheck, settings
 
 from tests.support.gateways import start_gateway, start_nats
 from tests.support.live import start_service
+from tests.support.processes import processes
 
-__all__ = ["start_gateway", "start_nats", "start_service"]
+__all__ = ["processes", "start_gateway", "start_nats", "start_service"]
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # In the background of a script; the processes that tests start would ignore it as well.

@@ -7,7 +7,7 @@ import shutil
 import signal
 import socket
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +16,7 @@ import pytest
 from tests.support.live import RANKCAST, LiveService, StartService
 from tests.support.patience import wait_until
 from tests.support.ports import free_port
+from tests.support.processes import Processes
 
 NATS_SERVER = shutil.which("nats-server") or "/usr/sbin/nats-server"
 
@@ -27,6 +28,7 @@ class Nats:
     folder: Path
     port: int
     process: subprocess.Popen[bytes]
+    processes: Processes
 
     @property
     def url(self) -> str:
@@ -39,6 +41,7 @@ class Nats:
     def start(self) -> None:
         """Start it again, and return once it listens."""
         self.process = _started(self.folder, self.port)
+        self.processes.append(self.process)
 
 
 def _started(folder: Path, port: int) -> subprocess.Popen[bytes]:
@@ -60,28 +63,23 @@ StartGateway = Callable[..., LiveService]
 
 
 @pytest.fixture(scope="session")
-def start_nats(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StartNats]:
+def start_nats(tmp_path_factory: pytest.TempPathFactory, processes: Processes) -> StartNats:
     """Starts NATS; skipped where there is none."""
     if not os.access(NATS_SERVER, os.X_OK):
         pytest.skip("nats-server is not installed")
-    started: list[Nats] = []
 
     def start() -> Nats:
         folder, port = tmp_path_factory.mktemp("nats"), free_port()
-        nats = Nats(folder, port, _started(folder, port))
-        started.append(nats)
+        nats = Nats(folder, port, _started(folder, port), processes)
+        processes.append(nats.process)
         return nats
 
-    yield start
-    for nats in started:
-        if nats.process.poll() is None:
-            nats.kill()
+    return start
 
 
 @pytest.fixture(scope="session")
-def start_gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StartGateway]:
+def start_gateway(tmp_path_factory: pytest.TempPathFactory, processes: Processes) -> StartGateway:
     """Starts gateways: `start_gateway(service_url, nats_url, port=None, env={...})`."""
-    started: list[LiveService] = []
 
     def start(
         upstream: str, nats: str, port: int | None = None, env: dict[str, str] | None = None, key: str | None = None
@@ -93,16 +91,12 @@ def start_gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StartGat
         with log.open("wb") as output:
             process = subprocess.Popen(command, stdout=output, stderr=output, env={**os.environ, **(env or {})})
         gateway = LiveService(process, f"http://127.0.0.1:{port}", folder, log)
-        started.append(gateway)
+        processes.append(process)
         wait_until(lambda: process.poll() is not None or "listening" in log.read_text())
         assert process.poll() is None, log.read_text()
         return gateway
 
-    yield start
-    for gateway in started:
-        if gateway.process.poll() is None:
-            gateway.process.kill()
-            gateway.process.wait()
+    return start
 
 
 def zoned_pair(

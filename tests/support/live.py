@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +18,7 @@ import pytest
 from tests.support.forks import Forked
 from tests.support.patience import PATIENCE
 from tests.support.ports import free_port
+from tests.support.processes import Processes
 
 RANKCAST = str(Path(sys.executable).with_name("rankcast"))
 """The command, as it is installed."""
@@ -66,36 +67,36 @@ StartService = Callable[..., LiveService]
 
 
 @pytest.fixture(scope="session")
-def start_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StartService]:
-    """Starts services: `start_service(data=None, *options, env={...}, port=None)`. Those that still run at the end are
-    stopped.
+def start_service(tmp_path_factory: pytest.TempPathFactory, processes: Processes) -> StartService:
+    """Starts services: `start_service(data=None, *options, env={...}, port=None, as_user=False,
+    lasting=False)`.
 
-    One without data is started as a user does it. One that comes back is forked off a process that has loaded all there
-    is to load, so it has another hash seed than the one before it; with a Python path of its own it is started anew.
+    They are forked off a process that has loaded all there is to load; one that comes back has another hash seed than
+    the one before it. With a Python path of its own, and where a test asks for it, a service is started as a user does.
+    It ends with the test, or the module whose fixture starts it; a lasting one ends with the session.
     """
-    started: list[LiveService] = []
 
     def start(
-        data: Path | None = None, *options: str, env: dict[str, str] | None = None, port: int | None = None
+        data: Path | None = None,
+        *options: str,
+        env: dict[str, str] | None = None,
+        port: int | None = None,
+        as_user: bool = False,
+        lasting: bool = False,
     ) -> LiveService:
         folder = tmp_path_factory.mktemp("service")
         port, log, env = port or free_port(), folder / "log", env or {}
-        comes_back = data is not None
         data = data or folder / "data"
         command = serve_command("--data", data, *options, port=port)
         process: subprocess.Popen[bytes] | Forked
-        if comes_back and "PYTHONPATH" not in env:
-            process = Forked(command[1:], {**os.environ, **env}, log)
-        else:
+        if as_user or "PYTHONPATH" in env:
             with log.open("wb") as output:
                 process = subprocess.Popen(command, stdout=output, stderr=output, env={**os.environ, **env})
+        else:
+            process = Forked(command[1:], {**os.environ, **env}, log)
+        processes.append(process, lasting)
         service = LiveService(process, f"http://127.0.0.1:{port}", data, log)
-        started.append(service)
         service.wait_until_ready()
         return service
 
-    yield start
-    for service in started:
-        if service.process.poll() is None:
-            service.process.kill()
-            service.process.wait()
+    return start

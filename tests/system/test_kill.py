@@ -33,7 +33,7 @@ def test_killed_at_other_moments_each_time(start_service: StartService, number: 
 
 
 def test_what_is_not_a_board_survives_a_kill_too(start_service: StartService) -> None:
-    service = start_service()
+    service = start_service(as_user=True)
     talk = Talk(service.url)
     talk.good("PUT", "/v1/boards/gone", CONFIG)
     talk.good("PUT", "/v1/boards/again", CONFIG)
