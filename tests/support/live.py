@@ -18,7 +18,7 @@ import pytest
 from tests.support.forks import Forked
 from tests.support.patience import PATIENCE
 from tests.support.ports import free_port
-from tests.support.processes import Processes
+from tests.support.processes import Processes, Scope
 
 RANKCAST = str(Path(sys.executable).with_name("rankcast"))
 """The command, as it is installed."""
@@ -69,11 +69,11 @@ StartService = Callable[..., LiveService]
 @pytest.fixture(scope="session")
 def start_service(tmp_path_factory: pytest.TempPathFactory, processes: Processes) -> StartService:
     """Starts services: `start_service(data=None, *options, env={...}, port=None, as_user=False,
-    lasting=False)`.
+    until="test")`.
 
     They are forked off a process that has loaded all there is to load; one that comes back has another hash seed than
     the one before it. With a Python path of its own, and where a test asks for it, a service is started as a user does.
-    It ends with the test, or the module whose fixture starts it; a lasting one ends with the session.
+    It ends with the test, or the module whose fixture starts it; with `until`, not before the module or session does.
     """
 
     def start(
@@ -82,7 +82,7 @@ def start_service(tmp_path_factory: pytest.TempPathFactory, processes: Processes
         env: dict[str, str] | None = None,
         port: int | None = None,
         as_user: bool = False,
-        lasting: bool = False,
+        until: Scope = "test",
     ) -> LiveService:
         folder = tmp_path_factory.mktemp("service")
         port, log, env = port or free_port(), folder / "log", env or {}
@@ -94,7 +94,7 @@ def start_service(tmp_path_factory: pytest.TempPathFactory, processes: Processes
                 process = subprocess.Popen(command, stdout=output, stderr=output, env={**os.environ, **env})
         else:
             process = Forked(command[1:], {**os.environ, **env}, log)
-        processes.append(process, lasting)
+        processes.append(process, until)
         service = LiveService(process, f"http://127.0.0.1:{port}", data, log)
         service.wait_until_ready()
         return service

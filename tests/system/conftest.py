@@ -14,7 +14,7 @@ def end_of_module(processes: Processes) -> Iterator[None]:
     """What fixtures of a module start ends with it."""
     first = len(processes)
     yield
-    processes.end_from(first)
+    processes.end("module", first)
 
 
 @pytest.fixture(autouse=True)
@@ -22,4 +22,4 @@ def end_of_test(end_of_module: None, processes: Processes) -> Iterator[None]:
     """What a test and its own fixtures start ends with it, so that idle services take nothing from the next ones."""
     first = len(processes)
     yield
-    processes.end_from(first)
+    processes.end("test", first)

@@ -6,7 +6,7 @@ import json
 import os
 import signal
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,13 +37,14 @@ POINTS = (
 class Points:
     """Where a process dies or waits; see `points/sitecustomize.py`. A process heeds them that has `env`."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, points: Sequence[str] = POINTS) -> None:
         self._order = folder / "order"
+        self._points = points
         path = [str(Path(__file__).with_name("points")), *filter(None, [os.environ.get("PYTHONPATH")])]
         self.env = {
             "PYTHONPATH": os.pathsep.join(path),
             "RANKCAST_TEST_ORDER": str(self._order),
-            "RANKCAST_TEST_POINTS": ",".join(POINTS),
+            "RANKCAST_TEST_POINTS": ",".join(points),
         }
 
     def die(self, point: str, when: str = "before", number: int = 1) -> None:
@@ -68,7 +69,7 @@ class Points:
         return self._order.with_name("order.there")
 
     def _give(self, what: str, point: str, when: str, number: int) -> None:
-        assert point in POINTS, point
+        assert point in self._points, point
         self.clear()
         draft = self._order.with_name("draft")
         draft.write_text(f"{what} {point} {when} {number}")

@@ -57,7 +57,7 @@ class World:
     def again(self) -> None:
         """Start the service again, and compare everything with the brute-force oracle."""
         self.talk.close()
-        self.service = self._start(self.service.data, *QUIET, *LOCAL)
+        self.service = self._start(self.service.data, *QUIET, *LOCAL, until="module")
         self.load.url = self.service.url
         self.talk = Talk(self.service.url)
         self.check()

@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from decimal import Decimal
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import httpx
@@ -41,7 +41,7 @@ Take = Callable[[str], Tour]
 @pytest.fixture(scope="module")
 def shared(start_service: StartService) -> Callable[[], LiveService]:
     """The service that pages are read on which start none; it is started for the first one."""
-    return cache(start_service)
+    return cache(partial(start_service, until="module"))
 
 
 @pytest.fixture(scope="module")

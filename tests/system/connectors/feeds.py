@@ -14,9 +14,12 @@ DEAD = "dead"
 
 
 class Feed(Protocol):
-    """One stream, queue or topic of a broker, made by the test. `source` is its address."""
+    """One stream, queue or topic of a broker, made by the test. `source` is its address, and `done` the function of the
+    connector that notes there what was carried.
+    """
 
     source: str
+    done: str
 
     def publish(self, messages: Sequence[bytes]) -> None:
         """Add messages, in order."""
@@ -33,6 +36,8 @@ class Feed(Protocol):
 
 class NatsFeed:
     """A stream of JetStream."""
+
+    done = "app.connectors.sources.nats:NatsSource.done"
 
     def __init__(self, url: str, name: str, retention: str = "limits") -> None:
         pytest.importorskip("nats")
@@ -92,6 +97,8 @@ class NatsFeed:
 class RedisFeed:
     """A stream of Redis, its JSON in the field `data`."""
 
+    done = "app.connectors.sources.redis:RedisSource.done"
+
     def __init__(self, url: str, name: str) -> None:
         redis = pytest.importorskip("redis")
         self._name = name
@@ -116,6 +123,8 @@ class KafkaFeed:
     """A topic with four partitions. Message i goes to the partition i modulo four."""
 
     PARTITIONS = 4
+
+    done = "app.connectors.sources.kafka:KafkaSource.done"
 
     def __init__(self, url: str, name: str) -> None:
         pytest.importorskip("aiokafka")
@@ -158,6 +167,8 @@ class KafkaFeed:
 
 class RabbitFeed:
     """A durable queue."""
+
+    done = "app.connectors.sources.subscribed:SubscribedSource.done"
 
     def __init__(self, url: str, name: str) -> None:
         pytest.importorskip("aio_pika")
@@ -212,6 +223,8 @@ class RabbitFeed:
 
 class MqttFeed:
     """A topic, each message at least once. The session of the connector has to be there before the first."""
+
+    done = "app.connectors.sources.subscribed:SubscribedSource.done"
 
     def __init__(self, url: str, name: str) -> None:
         pytest.importorskip("paho.mqtt")

@@ -75,7 +75,8 @@ def test_kafka_each_event_once_in_the_order_of_its_partition(start_service: Star
                 one.replace(b'"id": "o', b'"id": "p%d-' % (i % feed.PARTITIONS)) for i, one in enumerate(portion(draw))
             ]
 
-        model = modelled(killed(carrying, make, Random(2)))
+        # The broker takes 10 s to miss a member of the group that was killed.
+        model = modelled(killed(carrying, make, Random(2), kills=3))
         settled(carrying, model)
         held = {one["id"]: one["values"] for one in objects_of(carrying.service)}
         assert held == {id: one["values"] for id, one in model.objects.items()}

@@ -16,7 +16,7 @@ __all__ = ["closing"]
 @pytest.fixture(scope="session")
 def shared(start_service: StartService) -> LiveService:
     """A service with the default settings, that nobody stops or locks."""
-    return start_service(as_user=True, lasting=True)
+    return start_service(as_user=True, until="session")
 
 
 @pytest.fixture

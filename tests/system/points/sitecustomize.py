@@ -114,7 +114,7 @@ class _Finder(MetaPathFinder):
         return spec
 
 
-if _ORDER and {"serve", "restore"} & set(sys.orig_argv):
+if _ORDER and {"connect", "serve", "restore"} & set(sys.orig_argv):
     _named: dict[str, list[str]] = {}
     for _point in os.environ["RANKCAST_TEST_POINTS"].split(","):
         _module, _, _path = _point.partition(":")
