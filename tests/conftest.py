@@ -23,3 +23,6 @@ _COMMON: Any = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow
 settings.register_profile("default", print_blob=True, **_COMMON)
 settings.register_profile("thorough", print_blob=True, max_examples=2_000, **_COMMON)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+# Spark's Java lives for some seconds in a test; to optimize its code takes more of them than it saves.
+os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")

@@ -72,6 +72,17 @@ def test_the_disk_of_a_directory_that_is_not_there_is_that_of_what_it_would_be_i
     assert _found(tmp_path / "none" / "data")["disk"].level == "ok"
 
 
+def test_the_version_of_java_is_found_behind_the_settings_that_it_takes_from_the_environment(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    java = tmp_path / "bin" / "java"
+    java.parent.mkdir()
+    java.write_text('#!/bin/sh\necho "Picked up JAVA_TOOL_OPTIONS: -Xs" >&2\necho \'openjdk version "21.0.4"\' >&2\n')
+    java.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{java.parent}{os.pathsep}{os.environ['PATH']}")
+    assert _found(data)["java"].found == 'openjdk version "21.0.4"'
+
+
 def test_it_works_while_the_service_runs(make_client: MakeClient, tmp_path: Path) -> None:
     client = make_client()
     client.put("/v1/boards/stocks", json=CONFIG).raise_for_status()

@@ -136,7 +136,7 @@ class Follower:
         work.mkdir(exist_ok=True)
         self._lists, self._errors = work / "lists", (work / "errors").open("a+")
         command = [sys.executable, "-m", "spark_jobs.feeds.stream", "--resource", "feeds/city", "--follow", *where]
-        command += ["--checkpoint", str(work / "checkpoint"), "--output", str(self._lists), "--rows", "3"]
+        command += ["--checkpoint", str(work / "checkpoint"), "--output", str(self._lists), "--rows", "10"]
         self._process = subprocess.Popen(
             [*command, "--mechanism", "keyword", "--partitions", "2", "--master", "local[2]"],
             stdout=subprocess.PIPE, stderr=self._errors, text=True, start_new_session=True,

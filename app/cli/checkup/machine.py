@@ -49,7 +49,8 @@ def _java() -> Finding:
     except (OSError, subprocess.TimeoutExpired) as error:
         return Finding("java", "warning", f"{java} does not answer ({type(error).__name__})", "jobs on Spark need it")
     lines = (done.stderr or done.stdout).splitlines()
-    return Finding("java", "ok", lines[0] if lines else java)
+    # Settings that Java takes from the environment are reported ahead of it.
+    return Finding("java", "ok", next((line for line in lines if " version " in line), java))
 
 
 def _kernels() -> Finding:
