@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
+from prometheus_client.parser import text_string_to_metric_families
 
 from app.runtime.listening import free_port
 
@@ -62,16 +63,32 @@ class Server:
         self, method: str, path: str, body: bytes | None = None, kind: str = "application/json", seconds: float = 300.0
     ) -> Any:
         """One request; the JSON of its answer. Raises `Failed` for a refusal."""
+        return json.loads(self._text(method, path, body, kind, seconds))
+
+    def longest(self, histogram: str) -> float:
+        """What no value of a histogram among the service's metrics exceeds: the bound of its last bucket with any."""
+        at_most = {
+            float(sample.labels["le"]): sample.value
+            for family in text_string_to_metric_families(self._text("GET", "/metrics").decode())
+            for sample in family.samples
+            if sample.name == f"{histogram}_bucket"
+        }
+        count = max(at_most.values(), default=0.0)
+        return min((bound for bound, below in at_most.items() if below == count), default=0.0)
+
+    def _text(
+        self, method: str, path: str, body: bytes | None = None, kind: str = "application/json", seconds: float = 300.0
+    ) -> bytes:
         connection = http.client.HTTPConnection(HOST, self.port, timeout=seconds)
         try:
             connection.request(method, path, body, {"content-type": kind} if body is not None else {})
             answer = connection.getresponse()
-            text = answer.read()
+            text: bytes = answer.read()
         finally:
             connection.close()
         if answer.status >= 300:
             raise Failed(f"{method} {path} is answered {answer.status}: {text[:500].decode(errors='replace')}")
-        return json.loads(text)
+        return text
 
     def send(self, path: str, body: bytes, kind: str, seconds: float = 300.0) -> tuple[float, float, int]:
         """POST a large body and throw a large answer away: seconds to its first byte and to its last, and its length.

@@ -68,11 +68,12 @@ def make_board(server: Server, lists: int) -> None:
 
 
 def measure(load: Load) -> dict[str, Any]:
-    """Run it all; what `bench.boards.listen` found."""
+    """Run it all; what `bench.boards.listen` found, and how long a commit took at most."""
     with tempfile.TemporaryDirectory() as name, service(Path(name)) as server:
         make_board(server, load.lists)
         job = {"port": server.port, "pid": server.pid, "board": BOARD, **load._asdict()}
         found: dict[str, Any] = run_job("bench.boards.listen", job)
+        found["commit_ms"] = server.longest("rankcast_commit_seconds") * 1e3
         return found
 
 
@@ -137,7 +138,7 @@ def _show_run(report: Report, load: Load) -> dict[str, Any]:
         f"{found['nbytes'] / changes:.0f} bytes a change), the load generator "
         f"{found['own_cpu'] / found['elapsed']:.2f} ({found['own_cpu'] / changes * 1e6:.0f} us). Requests were "
         f"answered in {found['answer_ms']['mean']:.1f} ms on average (p99 {found['answer_ms']['p99']:.1f} ms). The "
-        f"longest pause was {found['pause_ms']:.0f} ms."
+        f"longest pause was {found['pause_ms']:.0f} ms; no commit took more than {found['commit_ms']:g} ms."
     )
     if found["errors"]:
         report.text(f"{found['errors']} errors, among them: {'; '.join(found['first_errors'])}.")

@@ -70,6 +70,7 @@ def test_streams_run_finds_no_error_and_every_change() -> None:
     assert found["changes"] == {"SSE": 60, "WebSocket": 60}
     assert found["nbytes"] > 120 * 100
     assert 0 < found["pause_ms"] < 3_000
+    assert 0 < found["commit_ms"] < 60_000
 
 
 def test_a_change_is_judged_beside_a_plain_request(report: Report) -> None:
