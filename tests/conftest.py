@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
+from collections import Counter
+from dataclasses import replace
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.support.gateways import start_gateway, start_nats
@@ -26,3 +29,17 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 # Spark's Java lives for some seconds in a test; to optimize its code takes more of them than it saves.
 os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Refuse two tests of one id, of which workers run the first one alone.
+
+    Those that schemathesis makes have their operations in their names, not in their ids.
+    """
+    for item in items:
+        operation = getattr(item, "operation_label", None)
+        if operation is not None and operation not in item.nodeid:
+            item._id = replace(item.id, params=operation)
+    twice = [id for id, count in Counter(item.nodeid for item in items).items() if count > 1]
+    if twice:
+        raise pytest.UsageError(f"several tests are called {', '.join(twice[:5])}")
