@@ -58,6 +58,8 @@ class Pipelined(asyncio.Protocol):
 
     async def run(self, port: int) -> dict[str, Any]:
         """Send everything; what it took, from the first frame sent to the last answer. Raises `Failed`."""
+        if self._left == 0:
+            raise Failed("there are no frames to send")
         transport, _ = await asyncio.get_running_loop().create_connection(lambda: self, HOST, port)
         await self._done
         transport.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import resource
 import tempfile
 from pathlib import Path
@@ -71,6 +72,8 @@ def measure(load: Load) -> dict[str, Any]:
     """Run it all; what `bench.boards.listen` found, and how long a commit took at most."""
     with tempfile.TemporaryDirectory() as name, service(Path(name)) as server:
         make_board(server, load.lists)
+        # Or commits wait for what was written before.
+        os.sync()
         job = {"port": server.port, "pid": server.pid, "board": BOARD, **load._asdict()}
         found: dict[str, Any] = run_job("bench.boards.listen", job)
         found["commit_ms"] = server.longest("rankcast_commit_seconds") * 1e3

@@ -67,3 +67,11 @@ def test_answers_have_any_size(size: int) -> None:
 
     client = asyncio.run(run())
     assert len(client.seconds) == 3 and not client.unexpected and client.bytes >= 3 * size
+
+
+def test_a_round_without_frames_is_refused_and_not_waited_for() -> None:
+    async def run() -> None:
+        await Pipelined([], 1).run(0)
+
+    with pytest.raises(Failed, match="no frames"):
+        asyncio.run(run())
