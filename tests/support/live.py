@@ -68,8 +68,7 @@ StartService = Callable[..., LiveService]
 
 @pytest.fixture(scope="session")
 def start_service(tmp_path_factory: pytest.TempPathFactory, processes: Processes) -> StartService:
-    """Starts services: `start_service(data=None, *options, env={...}, port=None, as_user=False,
-    until="test")`.
+    """Starts services: `start_service(data=None, *options, env={...}, port=None, as_user=False, until="test")`.
 
     They are forked off a process that has loaded all there is to load; one that comes back has another hash seed than
     the one before it. With a Python path of its own, and where a test asks for it, a service is started as a user does.

@@ -26,10 +26,11 @@ KILLS = 5
 BETWEEN = 1
 """The kill that falls between a commit and what follows it. The others fall anywhere."""
 
+KILLED = "both", "connector", "service", "connector"
+"""What is killed, one after the other."""
+
 TAKEN = "had been taken already"
 
-
-NONE: Mapping[str, str] = {}
 
 STARTED: list[Running] = []
 """What a test has started, so that none goes on after it."""
@@ -38,11 +39,13 @@ STARTED: list[Running] = []
 class Running:
     """`rankcast connect` or `publish` as a process."""
 
-    def __init__(self, folder: Path, *command: str, env: Mapping[str, str] = NONE) -> None:
+    def __init__(self, folder: Path, *command: str, env: Mapping[str, str] | None = None) -> None:
         self._errors = folder / f"{command[0]}.err"
         self._out = folder / f"{command[0]}.out"
         with self._errors.open("ab") as errors, self._out.open("wb") as out:
-            self.process = subprocess.Popen([RANKCAST, *command], stdout=out, stderr=errors, env={**os.environ, **env})
+            self.process = subprocess.Popen(
+                [RANKCAST, *command], stdout=out, stderr=errors, env={**os.environ, **(env or {})}
+            )
         STARTED.append(self)
 
     @property
@@ -113,7 +116,7 @@ class Carrying:
             self.connector = self.run()
 
     def die_between(self) -> None:
-        """Let the connector die when the service has taken a batch, before its source is told; start it again."""
+        """Let the connector die between the commit of a batch and its acknowledgement, and start it again."""
         before = self.connector.said.count(TAKEN)
         self.points.die(self.feed.done)
         self.connector.process.wait(PATIENCE)
@@ -146,7 +149,7 @@ def killed(
             continue
         carrying.reaches(before + draw.randrange(50, 300))
         time.sleep(draw.random() * 0.05)
-        carrying.kill(draw.choice(["connector", "connector", "service", "both"]))
+        carrying.kill(KILLED[number % len(KILLED)])
     return sent
 
 

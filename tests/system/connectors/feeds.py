@@ -15,7 +15,7 @@ DEAD = "dead"
 
 class Feed(Protocol):
     """One stream, queue or topic of a broker, made by the test. `source` is its address, and `done` the function of the
-    connector that notes there what was carried.
+    connector that acknowledges a batch there.
     """
 
     source: str
