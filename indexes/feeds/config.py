@@ -52,6 +52,15 @@ class Spaced:
         """The words. O(words), or O(1) where they are `listed`."""
         return self.text.split(SPACE)[:-1] if self.listed is None else self.listed
 
+    def with_list(self) -> Spaced:
+        """The same with its words `listed`. O(words), or O(1) where they are."""
+        return self if self.listed is not None else Spaced(self.text, self.count, self.words())
+
+    def part(self, begin: int, end: int) -> Spaced:
+        """Words `begin` to `end` - 1, at least one, listed. O(their number), and O(words) where they are not `listed`."""
+        some = self.words()[begin:end]
+        return Spaced(f"{SPACE.join(some)}{SPACE}", len(some), some)
+
     def column(self) -> pa.StringArray:
         """The words as an Arrow array. O(bytes), without a Python object for each."""
         texts = np.frombuffer(self.text.encode(), np.uint8)
@@ -287,15 +296,18 @@ class Keywords:
         return letters
 
     def part(self, first: int, end: int) -> Keywords:
-        """The keywords of documents `first` to `end` - 1, over the same memory but for a list. O(1), and O(words) where
-        they are a list, or one text: that becomes a list for good, since other documents will be asked for, too."""
+        """The keywords of documents `first` to `end` - 1, over the same memory but for a list and for one text. O(1),
+        and O(their words) where they are a list or one text, of which all words are listed the first time."""
         if not first and end == len(self.end):
             return self
         begin = int(self.end[first - 1]) if first else 0
         upto = int(self.end[end - 1]) if end else 0
+        word: Texts
         if isinstance(self.word, Spaced):
-            self.word = self.word.words()
-        word = self.word[begin:upto] if isinstance(self.word, list) else self.word.slice(begin, upto - begin)
+            self.word = self.word.with_list()
+            word = self.word.part(begin, upto) if begin < upto else []
+        else:
+            word = self.word[begin:upto] if isinstance(self.word, list) else self.word.slice(begin, upto - begin)
         return Keywords(self.end[first:end] - begin, word, self.weight[begin:upto], self.sound)
 
     def take(self, rows: Sequence[int]) -> Keywords:

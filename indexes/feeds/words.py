@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -119,10 +119,12 @@ class Vocabulary:
     def assign(self, words: list[str]) -> list[int]:
         """The numbers of words; new ones get some. O(words)."""
         numbers = self._number
-        try:
-            return list(map(numbers.__getitem__, words))
-        except KeyError:
-            return [numbers[word] if word in numbers else self._add(word) for word in words]
+        found: list[Any] = list(map(numbers.get, words))
+        if None in found:
+            for at in [i for i, number in enumerate(found) if number is None]:
+                # A new word may come twice.
+                found[at] = numbers[words[at]] if words[at] in numbers else self._add(words[at])
+        return found
 
     def _assigned(self, words: list[str]) -> Ints32:
         """As `assign`, as an array."""

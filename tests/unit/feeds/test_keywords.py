@@ -97,19 +97,23 @@ def test_words_looked_up_together_have_the_same_numbers(seed: int, monkeypatch: 
         monkeypatch.setattr(feed_words, "MOST", 20)
     draw = random.Random(seed)
     letters, longest = draw.choice([("ab", 6), ("a\u00e9\U0001d11e\t~", 40), ("0123456789", 9), ("xyz.-", 25)])
-    one, together = Vocabulary(), Vocabulary()
+    one, together, apart = Vocabulary(), Vocabulary(), Vocabulary()
     for _ in range(60):
         words = ["".join(draw.choices(letters, k=draw.randrange(1, longest))) for _ in range(draw.randrange(1, 90))]
         end = np.sort(np.array([*draw.choices(range(len(words) + 1), k=5), len(words)]))
         some: list[Shown] = [sorted(set(words[lo:hi])) for lo, hi in pairwise([0, *end.tolist()])]
         documents = together.documents_of(spaced(some))
         assert parts(documents) == parts(one.documents_of(listed(some)))
+        whole, middle = spaced(some), draw.randrange(len(some) + 1)
+        pieces = [apart.documents_of(whole.part(lo, hi)) for lo, hi in ((0, middle), (middle, len(some)))]
+        assert [word for piece in pieces for word in piece.word.tolist()] == documents.word.tolist()
         if draw.random() < 0.3:
             # Of numbers that are used again, each is that of another word.
             used = np.array([draw.random() < 0.5 for _ in range(len(one))])
             one.forget(used)
             together.forget(used)
-    assert one.texts() == together.texts()
+            apart.forget(used)
+    assert one.texts() == together.texts() == apart.texts()
     assert together.freeze() == one.freeze()
 
 
