@@ -33,8 +33,8 @@ TRACED = ("traceparent", "tracestate")
 """Headers that change nothing but whether a request is traced."""
 
 
-class UsualWay(Protocol):
-    """What carries out requests of sockets that are not, or no more, short."""
+class SlowPath(Protocol):
+    """Carries out requests of sockets that do not take the fast path, or have left it."""
 
     def body_of(self, request: SocketRequest) -> bytes:
         """The body of a request as JSON. Raises the problems 400 and 413."""
@@ -74,7 +74,7 @@ class ShortOnSocket(_OnSocket, CheckedOnce):
         "_peer",
         "_raw",
         "_request",
-        "_usual",
+        "_slow_path",
         "began",
         "caller",
         "id",
@@ -90,10 +90,10 @@ class ShortOnSocket(_OnSocket, CheckedOnce):
     host = authorization = b""
 
     def __init__(
-        self, usual: UsualWay, request: SocketRequest, caller: Caller, peer: Peer, target: Target, key: str
+        self, slow_path: SlowPath, request: SocketRequest, caller: Caller, peer: Peer, target: Target, key: str
     ) -> None:
         self.began = perf_counter()
-        self._usual, self._request, self._peer, self._raw = usual, request, peer, b""
+        self._slow_path, self._request, self._peer, self._raw = slow_path, request, peer, b""
         self.verb, self.name, self.id, self.query = target
         self.key = key
         self.caller: Caller | None = caller
@@ -122,23 +122,23 @@ class ShortOnSocket(_OnSocket, CheckedOnce):
 
     def refuse(self, problem: Problem) -> None:
         try:
-            self._usual.body_of(self._request)
+            self._slow_path.body_of(self._request)
         except Problem as error:
             # A number beyond the range of float64: only what is refused has one.
             problem = error
         self.fail(problem)
 
     def fail(self, problem: Problem) -> None:
-        status, body, headers, _ = self._usual.answered(self._request, problem.response())
+        status, body, headers, _ = self._slow_path.answered(self._request, problem.response())
         self._peer.answer_together(self._request, status, body, headers)
 
-    async def take_usual_way(self) -> None:
+    async def take_slow_path(self) -> None:
         """Have the routes carry it out, within the turn of its group. Returns when it is answered."""
         # Routes may ask for the current task: from here on there is one.
         await asyncio.sleep(0)
         request, caller, peer = self._request, self.caller, self._peer
         assert caller is not None, "the socket has settled that"
-        work = self._usual.respond(request, caller, peer, ordered=False, sampling=self.sampling)
+        work = self._slow_path.respond(request, caller, peer, ordered=False, sampling=self.sampling)
         await peer.carry_out(request, work)
 
 
@@ -147,7 +147,7 @@ class BurstOnSocket(_OnSocket):
     answered together, each becomes a request by itself."""
 
     __slots__ = (
-        "_peer", "_target", "_usual", "began", "caller", "count", "name", "query", "requests", "turns", "verb",
+        "_peer", "_slow_path", "_target", "began", "caller", "count", "name", "query", "requests", "turns", "verb",
     )  # fmt: skip
 
     host = authorization = b""
@@ -155,9 +155,9 @@ class BurstOnSocket(_OnSocket):
     sampling: Sampling | None = None
     trace: RequestTrace | None = None
 
-    def __init__(self, usual: UsualWay, burst: Burst, caller: Caller, peer: Peer, target: Target) -> None:
+    def __init__(self, slow_path: SlowPath, burst: Burst, caller: Caller, peer: Peer, target: Target) -> None:
         self.began = perf_counter()
-        self._usual, self._peer, self._target = usual, peer, target
+        self._slow_path, self._peer, self._target = slow_path, peer, target
         self.requests, self.count = burst, len(burst.refs)
         self.verb, self.name, _, self.query = target
         self.caller: Caller | None = caller
@@ -181,11 +181,11 @@ class BurstOnSocket(_OnSocket):
         for short in self._one_by_one():
             short.fail(problem)
 
-    async def take_usual_way(self) -> None:
+    async def take_slow_path(self) -> None:
         some = iter(self._one_by_one())
         try:
             for short in some:
-                await short.take_usual_way()
+                await short.take_slow_path()
         except asyncio.CancelledError:
             # As the lane answers those that are left of a group.
             for short in some:
@@ -198,6 +198,6 @@ class BurstOnSocket(_OnSocket):
             request = read_operation(frame, may_request=True)
             assert isinstance(request, SocketRequest), "it was cut as one"
             assert self.caller is not None, "the socket has settled that"
-            short = ShortOnSocket(self._usual, request, self.caller, self._peer, self._target, "")
+            short = ShortOnSocket(self._slow_path, request, self.caller, self._peer, self._target, "")
             short.began = self.began
             yield short

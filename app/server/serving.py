@@ -8,8 +8,8 @@ from types import FrameType
 from fastapi import FastAPI
 
 from app.runtime.lifecycle import AT_THE_END, Lifecycle
+from app.server.fast_path import ServiceProtocol
 from app.server.listening import ListeningServer, config_for
-from app.server.short_way import ServiceProtocol
 from app.service import Interrupted
 from app.settings import Settings
 

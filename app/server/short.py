@@ -52,7 +52,7 @@ class Short(CheckedOnce):
     """
 
     __slots__ = (
-        "_usual",
+        "_slow_path",
         "authorization",
         "began",
         "body",
@@ -82,9 +82,9 @@ class Short(CheckedOnce):
 
     def __init__(
         self, protocol: HttpToolsProtocol, verb: Verb, name: str, id: str, query: str, head: Head,
-        usual: Callable[[Short], None],
+        slow_path: Callable[[Short], None],
     ) -> None:  # fmt: skip
-        self.began, self._usual, self._checked = perf_counter(), usual, None
+        self.began, self._slow_path, self._checked = perf_counter(), slow_path, None
         self.protocol, self.verb = protocol, verb
         self.name, self.id, self.query, self.url = name, id, query, protocol.url
         self.head = head
@@ -149,8 +149,8 @@ class Short(CheckedOnce):
                 protocol.transport.close()
         protocol.on_response_complete()
 
-    async def take_usual_way(self) -> None:
-        self._usual(self)
+    async def take_slow_path(self) -> None:
+        self._slow_path(self)
 
     def _written(self, status: int, body: bytes, headers: Iterable[tuple[bytes, bytes]]) -> bytes:
         head = STATUS_LINE[status] + _lines_of(self.protocol.server_state) + _lines(headers)
@@ -187,7 +187,7 @@ class Head(NamedTuple):
 
 
 def short_request(
-    protocol: HttpToolsProtocol, lane: Lane, method: bytes, head: Head | None, usual: Callable[[Short], None]
+    protocol: HttpToolsProtocol, lane: Lane, method: bytes, head: Head | None, slow_path: Callable[[Short], None]
 ) -> Short | None:
     """The request whose head was just read, if it is short by its head: a plain one, with a small body of JSON where
     its verb has one, and none elsewhere. `head` is what its headers say, where that is known.
@@ -208,7 +208,7 @@ def short_request(
         return None
     return Short(
         protocol, verb, parts[3].decode("ascii"), parts[5].decode("ascii") if len(parts) > 5 else "",
-        query.decode("latin-1"), head, usual,
+        query.decode("latin-1"), head, slow_path,
     )  # fmt: skip
 
 

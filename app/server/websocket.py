@@ -1,9 +1,9 @@
-"""A WebSocket's connection: an end to what frames without an operation can cost, and a short way for the others.
+"""A WebSocket's connection: bounds on what frames without an operation cost, and a fast path for whole messages.
 
-uvicorn's protocol answers pings into a buffer that nobody may read, parses and queues all frames that come in one piece
-however many, and leaves a handshake that it cannot read unanswered. Its parser, that of websockets, takes about as long
-for a small frame as the service for a small request: whole messages in one frame, which most are, are taken apart here,
-and all else is left to it. The two never share a frame.
+uvicorn's protocol answers pings into a buffer without a bound, parses and queues all frames of a read however many, and
+leaves a handshake that it cannot read unanswered. Its parser, that of the library websockets, takes about as long for a
+small frame as the service for a small request. So messages in a single frame, as most are, are parsed here, and all
+other frames by the library; the two never share a frame.
 """
 
 from __future__ import annotations

@@ -66,8 +66,8 @@ def _requests() -> list[list[float]]:
 def _patch() -> None:
     from app.api.boards.together import ObjectChanges
     from app.api.together.lane import Lane
+    from app.server.fast_path import ServiceProtocol
     from app.server.short import Short
-    from app.server.short_way import ServiceProtocol
     from app.storage.session import Session
     from app.write_path.applying import Applier
     from app.write_path.committing import Committer

@@ -110,7 +110,7 @@ def frame(ref: int | str, body: str) -> str:
 
 
 def read_one(text: str) -> tuple[int, Post] | None:
-    """The reference and the post of a frame that the usual way takes; None of one that it refuses."""
+    """The reference and the post of a frame that the slow path takes; None of one that it refuses."""
     try:
         request = read_operation(text, may_request=True)
         assert isinstance(request, SocketRequest) and (request.method, request.path) == ("POST", PATH)

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from uvicorn.server import ServerState
 
 from app.api.together.kind import Verb
+from app.server.fast_path import ServiceProtocol
 from app.server.listening import config_for
 from app.server.short import Short, short_request
-from app.server.short_way import ServiceProtocol
 from app.settings import Settings
 from tests.support.one_turn import Line
 
@@ -76,7 +76,7 @@ class App:
 
 async def served(pieces: Sequence[bytes], rush: bool = False) -> tuple[list[tuple[Any, ...]], bytes, tuple[Any, ...]]:
     """What a connection to which these pieces come hands on, its answers, and how it is left. With `rush` all come
-    before anything is answered that takes the usual way.
+    before anything is answered that takes the slow path.
     """
     app = App()
     config = config_for(app, Settings(data=Path("unused")), [], ServiceProtocol, date=False)
@@ -214,9 +214,9 @@ def test_a_path_is_taken_apart_anew_only_where_more_than_the_id_differs() -> Non
 
     pieces = [put(id) for id in (b"a", b"b", b"c", b"d?messages=none", b"%41", b"e", b"f")]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("app.server.short_way.short_request", noted)
+        patch.setattr("app.server.fast_path.short_request", noted)
         asyncio.run(served(pieces))
-    # The first is read by the parser, and what takes the usual way is forgotten.
+    # The first is read by the parser, and what takes the slow path is forgotten.
     ids = [url.rpartition(b"/")[2] for url in asked]
     assert ids == [b"a", b"b", b"%41", b"%41", b"e"]
 

@@ -33,8 +33,8 @@ from uvicorn.server import ServerState
 from app.errors import LogUnavailable
 from app.runtime import tracing
 from app.runtime.telemetry import SpanTracer
+from app.server.fast_path import ServiceProtocol
 from app.server.limits import Limits, ServerConfig
-from app.server.short_way import ServiceProtocol
 from tests.support.asker import BOARD, Asker, socket_of
 from tests.support.patience import PATIENCE, wait_until
 from tests.support.running import Running

@@ -1,4 +1,4 @@
-"""Small writes of sockets that are carried out together: one row of the log, and the answers of the usual way."""
+"""Small writes of sockets that are carried out together: one row of the log, and the answers of the slow path."""
 
 from __future__ import annotations
 
@@ -253,7 +253,7 @@ def answers_of(running: Running, windows: Windows, packed: bool) -> list[list[st
 
 
 class Ways:
-    """Two services with the same in them: one carries requests out together, the other the usual way."""
+    """Two services with the same in them: one by the fast path, the other by the slow path."""
 
     def __init__(self, start: Start, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self._start, self._folder, self._monkeypatch = start, folder, monkeypatch
@@ -333,7 +333,7 @@ def draw_request(draw: Random, asker: Asker) -> dict[str, Any]:
 
 @pytest.mark.parametrize("packed", [False, True])
 @pytest.mark.parametrize("seed", range(3))
-def test_answers_are_those_of_the_usual_way(ways: Ways, seed: int, packed: bool) -> None:
+def test_answers_are_those_of_the_slow_path(ways: Ways, seed: int, packed: bool) -> None:
     """Byte by byte, whatever comes beside a request: refusals, retries, the same key twice, other operations."""
     draw, none = Random(seed), Asker(None)  # type: ignore[arg-type]
     windows = [[draw_request(draw, none) for _ in range(draw.choice([1, 3, 40, WINDOW]))] for _ in range(12)]
@@ -357,7 +357,7 @@ def draw_listed(draw: Random, asker: Asker, path: str, name: str, element: dict[
 
 @pytest.mark.parametrize("overlapped", [False, True])
 @pytest.mark.parametrize("packed", [False, True])
-def test_posts_are_answered_as_the_usual_way(
+def test_posts_are_answered_as_the_slow_path(
     ways: Ways, monkeypatch: pytest.MonkeyPatch, packed: bool, overlapped: bool
 ) -> None:
     """Also where groups that are full are executed while the next one is read."""
@@ -390,7 +390,7 @@ def test_posts_are_answered_as_the_usual_way(
 
 @pytest.mark.parametrize("overlapped", [False, True])
 @pytest.mark.parametrize("seed", range(4))
-def test_bursts_of_posts_are_answered_as_the_usual_way(
+def test_bursts_of_posts_are_answered_as_the_slow_path(
     ways: Ways, monkeypatch: pytest.MonkeyPatch, seed: int, overlapped: bool
 ) -> None:
     """Whatever is refused or out of the ordinary among them, and whatever comes beside them."""
@@ -440,7 +440,7 @@ def test_bursts_of_posts_are_answered_as_the_usual_way(
 
 @pytest.mark.parametrize("single", [False, True])
 @pytest.mark.parametrize("packed", [False, True])
-def test_objects_of_maps_are_answered_as_the_usual_way(ways: Ways, packed: bool, single: bool) -> None:
+def test_objects_of_maps_are_answered_as_the_slow_path(ways: Ways, packed: bool, single: bool) -> None:
     draw, none = Random(5), Asker(None)  # type: ignore[arg-type]
 
     def plain() -> dict[str, Any]:
@@ -536,7 +536,7 @@ MAKING: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 
 @pytest.mark.parametrize("packed", [False, True])
 @pytest.mark.parametrize("path", MAKING)
-def test_deleted_subscriptions_are_answered_as_the_usual_way(ways: Ways, path: str, packed: bool) -> None:
+def test_deleted_subscriptions_are_answered_as_the_slow_path(ways: Ways, path: str, packed: bool) -> None:
     """Of subscriptions that are there, were deleted by one ahead, or never were, with some made again in between."""
     draw, none = Random(6), Asker(None)  # type: ignore[arg-type]
     resource, said = MAKING[path]
@@ -559,7 +559,7 @@ def test_deleted_subscriptions_are_answered_as_the_usual_way(ways: Ways, path: s
 
 @pytest.mark.parametrize("packed", [False, True])
 @pytest.mark.parametrize("seed", range(2))
-def test_subscriptions_that_are_put_are_answered_as_the_usual_way(ways: Ways, seed: int, packed: bool) -> None:
+def test_subscriptions_that_are_put_are_answered_as_the_slow_path(ways: Ways, seed: int, packed: bool) -> None:
     """Made, made again, changed, deleted and refused, with objects that come in between."""
     draw, none = Random(seed), Asker(None)  # type: ignore[arg-type]
 
@@ -636,7 +636,7 @@ CHANGING: dict[str, tuple[dict[str, Any], dict[str, Any], list[dict[str, Any]]]]
 
 @pytest.mark.parametrize("packed", [False, True])
 @pytest.mark.parametrize("path", CHANGING)
-def test_changed_subscriptions_are_answered_as_the_usual_way(
+def test_changed_subscriptions_are_answered_as_the_slow_path(
     ways: Ways, monkeypatch: pytest.MonkeyPatch, path: str, packed: bool
 ) -> None:
     """Put, put again, changed, deleted and refused, with and without keys, several of one in a turn."""
@@ -672,7 +672,7 @@ def test_changed_subscriptions_are_answered_as_the_usual_way(
 @pytest.mark.parametrize("packed", [False, True])
 @pytest.mark.parametrize("notify", [False, True])
 @pytest.mark.parametrize("mode", ["exact", "relaxed"])
-def test_matches_are_answered_as_the_usual_way(ways: Ways, mode: str, notify: bool, packed: bool) -> None:
+def test_matches_are_answered_as_the_slow_path(ways: Ways, mode: str, notify: bool, packed: bool) -> None:
     """Questions or published events, with several k, and what is out of the ordinary in between."""
     draw, none = Random(8), Asker(None)  # type: ignore[arg-type]
     odd: list[dict[str, Any]] = [
@@ -712,7 +712,7 @@ def test_matches_are_answered_as_the_usual_way(ways: Ways, mode: str, notify: bo
 
 @pytest.mark.parametrize("inline", [10**6, 0])
 @pytest.mark.parametrize("packed", [False, True])
-def test_notifications_are_answered_as_the_usual_way(
+def test_notifications_are_answered_as_the_slow_path(
     ways: Ways, monkeypatch: pytest.MonkeyPatch, packed: bool, inline: int
 ) -> None:
     """With and without payloads and keys, some of them refused, while subscriptions come and go."""
@@ -791,7 +791,7 @@ def test_notifications_of_a_group_keep_their_payloads_and_the_links_that_they_ca
 
 
 @pytest.mark.parametrize("bound", ["MOST_SUBSCRIPTIONS", "MOST_RECIPIENTS"])
-def test_notifications_that_many_may_get_take_the_usual_way(
+def test_notifications_that_many_may_get_take_the_slow_path(
     start: Start, monkeypatch: pytest.MonkeyPatch, bound: str
 ) -> None:
     running: Running = start()

@@ -264,7 +264,7 @@ def with_keys(windows: list[list[Asked]]) -> list[list[Asked]]:
 def test_bad_requests_beside_good_ones_are_answered_as_by_themselves(
     start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keys: bool
 ) -> None:
-    # What takes the usual way may be carried out before what came ahead of it on another connection.
+    # What takes the slow path may be carried out before what came ahead of it on another connection.
     answers = Line.answers
     monkeypatch.setattr(Line, "answers", lambda self: [re.sub(rb'"seq":\d+', b'"seq":0', one) for one in answers(self)])
     compare(start, tmp_path, monkeypatch, with_keys(hostile()) if keys else hostile())

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 from uvicorn.server import ServerState
 
+from app.server.fast_path import ServiceProtocol
 from app.server.listening import config_for
-from app.server.short_way import ServiceProtocol
 from app.settings import Settings
 from tests.support.running import Running
 

@@ -73,7 +73,7 @@ class ObjectChanges:
         return Need("boards", "publish", name)
 
     def read(self, request: ShortRequest, caller: Caller) -> ObjectChange:
-        """The change that a request asks for. Raises whatever makes it take the usual way."""
+        """The change that a request asks for. Any exception sends it to the slow path."""
         messages, op = _MESSAGES[request.query], request.verb.op
         board = self._context.resources.latest(request.name)
         config = board.latest_config

@@ -42,11 +42,11 @@ class Applied(NamedTuple):
 class NewSubscriptions(OfSubscription):
     """`PUT` of single subscriptions that are not there yet: see `app.api.together.kind.Kind`.
 
-    Those that are, and whatever the command would refuse, take the usual way, the whole group where that is seen late.
+    Those that are, and whatever the command would refuse, take the slow path, the whole group where that is seen late.
     """
 
     def read(self, request: ShortRequest, caller: Caller) -> NewSubscription:
-        """The subscription that a request makes. Raises whatever makes it take the usual way."""
+        """The subscription that a request makes. Any exception sends it to the slow path."""
         id = request.id
         board, readers = self.addressed(request, caller)
         config: BoardConfig = readers.config

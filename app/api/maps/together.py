@@ -66,7 +66,7 @@ class ObjectChanges:
         return Need("maps", "publish", name)
 
     def read(self, request: ShortRequest, caller: Caller) -> ObjectChange:
-        """The change that a request asks for. Raises whatever makes it take the usual way."""
+        """The change that a request asks for. Any exception sends it to the slow path."""
         engine = self._context.resources.latest(request.name)
         body: dict[str, Any] = request.checked_body(self._parts.of(engine.config).validator)
         id = request.id

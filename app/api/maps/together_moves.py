@@ -31,11 +31,11 @@ class ClientMove(NamedTuple):
 class ClientMoves(OfSubscription):
     """`PATCH` of single queries that are there, by a location alone: see `app.api.together.kind.Kind`.
 
-    All others take the usual way, the whole group where that is seen late.
+    All others take the slow path, the whole group where that is seen late.
     """
 
     def read(self, request: ShortRequest, caller: Caller) -> ClientMove:
-        """The move that a request asks for. Raises whatever makes it take the usual way."""
+        """The move that a request asks for. Any exception sends it to the slow path."""
         id = request.id
         engine, readers = self.addressed(request, caller)
         body: dict[str, Any] = request.checked_body(readers.patch)

@@ -48,7 +48,7 @@ class Event(NamedTuple):
 
 class SingleMatches(ABC):
     """Matches of one event with a number for each dimension: see `app.api.together.kind.Kind`. All others, such as
-    those with ranges or `explain`, take the usual way."""
+    those with ranges or `explain`, take the slow path."""
 
     right: str
     notify: bool
@@ -63,7 +63,7 @@ class SingleMatches(ABC):
         return Need("matchers", self.right, name)
 
     def read(self, request: ShortRequest, caller: Caller) -> Event:
-        """The event of a request. Raises whatever makes it take the usual way."""
+        """The event of a request. Any exception sends it to the slow path."""
         matcher = self._context.resources.latest(request.name)
         config = matcher.config
         body: dict[str, Any] = request.checked_body(self._validator.of(config))

@@ -37,11 +37,11 @@ class Edits(OfSubscription):
     """`PUT` of single subscriptions that are not there yet, and `DELETE` of those that are: see
     `app.api.together.kind.Kind`.
 
-    All others take the usual way, the whole group where that is seen late.
+    All others take the slow path, the whole group where that is seen late.
     """
 
     def read(self, request: ShortRequest, caller: Caller) -> Edit:
-        """The subscription that a request makes or ends. Raises whatever makes it take the usual way."""
+        """The subscription that a request makes or ends. Any exception sends it to the slow path."""
         id, makes = request.id, request.verb.method == "PUT"
         relay, readers = self.addressed(request, caller)
         if relay.will_exist(id) == makes:

@@ -44,7 +44,7 @@ class SingleNotification(NamedTuple):
 
 class Notifications:
     """Requests with one notification: see `app.api.together.kind.Kind`. Those with an Idempotency-Key, of which part of
-    the answer is kept, and those to relays where an answer may be long, take the usual way."""
+    the answer is kept, and those to relays where an answer may be long, take the slow path."""
 
     def __init__(self, context: RelayContext) -> None:
         self._context = context
@@ -57,7 +57,7 @@ class Notifications:
         return Need("relays", "publish", name)
 
     def read(self, request: ShortRequest, caller: Caller) -> SingleNotification:
-        """The notification of a request. Raises whatever makes it take the usual way."""
+        """The notification of a request. Any exception sends it to the slow path."""
         if request.query or request.key:
             raise Elsewhere
         if caller is not NOBODY_ASKED:

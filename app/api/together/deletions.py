@@ -25,7 +25,7 @@ class Deletion(NamedTuple):
 
 
 class Deletions:
-    """`DELETE` of single subscriptions: see `app.api.together.kind.Kind`. `routes` are those of the usual way."""
+    """`DELETE` of single subscriptions: see `app.api.together.kind.Kind`. `routes` are those of the slow path."""
 
     def __init__(self, context: Context[Any, Any], routes: type[SubscriptionRoutes[Any, Any, Any]]) -> None:
         self._context = context
@@ -35,7 +35,7 @@ class Deletions:
         return Need(f"{self._context.noun}s", "subscribe", name)
 
     def read(self, request: ShortRequest, caller: Caller) -> Deletion:
-        """The subscription that a request names. Raises whatever makes it take the usual way."""
+        """The subscription that a request names. Any exception sends it to the slow path."""
         if request.query or not is_name(request.id):
             raise Elsewhere
         caller.require_id(request.id)

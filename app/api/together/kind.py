@@ -40,7 +40,7 @@ between slashes: in bytes as HTTP has them, or as text."""
 
 
 class Elsewhere(Exception):
-    """A request takes the usual way."""
+    """A request has to take the slow path."""
 
 
 class Item(Protocol):
@@ -77,8 +77,8 @@ class Sent(Protocol):
     def fail(self, problem: Problem) -> None:
         """Answer what may have been carried out."""
 
-    async def take_usual_way(self) -> None:
-        """Have the routes carry it out. Returns where the next one of its connection may begin."""
+    async def take_slow_path(self) -> None:
+        """Have the routes carry it out. Returns when the next request of its connection may begin."""
 
     def at_end_of_turn(self, fn: Callable[[], None]) -> None:
         """Call a function once everything that has come on connections is read."""
@@ -94,7 +94,7 @@ class ShortRequest(Sent, Protocol):
         """The headers as they came, at least those by which it is traced."""
 
     def checked_body(self, validator: SchemaValidator) -> Any:
-        """The body, checked. Raises whatever makes the request take the usual way."""
+        """The body, checked. Any exception sends the request to the slow path."""
 
     def digest(self) -> bytes:
         """What makes it the same request as another one under its key."""
@@ -136,7 +136,7 @@ class CheckedOnce(ABC):
 
     @abstractmethod
     def check_body(self, validator: SchemaValidator) -> Any:
-        """The body, checked. Raises whatever makes the request take the usual way."""
+        """The body, checked. Any exception sends the request to the slow path."""
 
 
 class Kind(Protocol[ItemT]):
@@ -146,7 +146,7 @@ class Kind(Protocol[ItemT]):
         """The right that a request about this resource takes."""
 
     def read(self, request: ShortRequest, caller: Caller) -> ItemT:
-        """What a request says. Raises whatever makes it take the usual way."""
+        """What a request says. Any exception sends it to the slow path."""
 
     def subject(self, item: ItemT) -> str | None:
         """What at most one request of a group is about; None where that does not matter."""

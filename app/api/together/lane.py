@@ -172,14 +172,14 @@ class Lane:
             try:
                 caller = self._admitted(short, verb.kinds[0])
             except Exception:
-                # Whatever it is, the usual way says what is wrong with it.
+                # The slow path says what is wrong with it.
                 return False
         for kind in verb.kinds:
             try:
                 item = kind.read(short, caller)
                 break
             except Exception:  # noqa: S112
-                # Another kind may take it; if none does, the usual way says what is wrong with it.
+                # Another kind may take it; if none does, the slow path says what is wrong with it.
                 continue
         else:
             return False
@@ -218,7 +218,7 @@ class Lane:
                     self._begin_later(group)
 
     def _admitted(self, short: Sent, kind: Kind[Any]) -> Caller:
-        """Who sent a request, with the right to. Raises whatever makes it take the usual way."""
+        """Who sent a request, with the right to. Any exception sends it to the slow path."""
         keyring, caller = self._keyring, short.caller
         if caller is not None:
             keyring.check(caller)
@@ -331,7 +331,7 @@ class Lane:
                 if group.turn is None or not group.turn.passed:
                     self._metrics.requests_open.value -= counted
                     counted = 0
-                    await self._take_usual_way(left, tickets)
+                    await self._take_slow_path(left, tickets)
                     return
                 # It was accepted, as what came behind it on its sockets may have been: carried out now it would be
                 # behind that.
@@ -407,7 +407,7 @@ class Lane:
                 ticket.abandon()
             if short.turns is None:
                 # Nothing behind it waits, and the routes say it with all headers.
-                await short.take_usual_way()
+                await short.take_slow_path()
                 return
             short.refuse(outcome)
         self._metrics.observe(short.verb.method, short.verb.route, status, perf_counter() - short.began)
@@ -422,14 +422,14 @@ class Lane:
         for status, count in statuses.items():
             self._metrics.observe_all(verb.method, verb.route, status, [seconds] * count)
 
-    async def _take_usual_way(self, left: deque[Member], tickets: list[Ticket | None]) -> None:
+    async def _take_slow_path(self, left: deque[Member], tickets: list[Ticket | None]) -> None:
         """Have what was not changed carried out or refused one by one, in order, before what is behind it."""
         turns.keep()
         for ticket in tickets:
             if ticket is not None:
                 ticket.abandon()
         while left:
-            await left.popleft()[0].take_usual_way()
+            await left.popleft()[0].take_slow_path()
 
     def _unexpected(self, group: Group) -> Problem:
         """Log the exception at hand, which nobody expects of a group, and return what its requests are answered."""

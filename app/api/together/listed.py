@@ -76,7 +76,7 @@ class OneOfMany(Generic[EngineT, ConfigT]):
         return Need(f"{self._context.noun}s", "publish", name)
 
     def read(self, request: ShortRequest, caller: Caller) -> Listed:
-        """The element of a request. Raises whatever makes it take the usual way."""
+        """The element of a request. Any exception sends it to the slow path."""
         if request.query:
             raise Elsewhere
         engine = self._context.resources.latest(request.name)
@@ -90,7 +90,7 @@ class OneOfMany(Generic[EngineT, ConfigT]):
         return Listed(engine, element)
 
     def _burst(self, engine: EngineT, config: ConfigT, burst: ShortBurst) -> Listed:
-        """The first requests of a burst. Raises whatever makes them be read one by one."""
+        """The first requests of a burst. Any exception makes them be read one by one."""
         command = self._form.cut(config, burst.requests)
         if command is None:
             raise Elsewhere

@@ -42,8 +42,8 @@ class OfSubscription:
         return Need(f"{self.context.noun}s", "subscribe", name)
 
     def addressed(self, request: ShortRequest, caller: Caller) -> tuple[Any, Readers]:
-        """The engine that a request is about, and what reads bodies by its configuration. Raises whatever makes the
-        request take the usual way."""
+        """The engine that a request is about, and what reads bodies by its configuration. Any exception sends
+        the request to the slow path."""
         if request.query or not is_name(request.id):
             raise Elsewhere
         self.routes.require_ids(caller, [request.id])

@@ -39,11 +39,11 @@ class Applied(NamedTuple):
 class SubscriptionChanges(OfSubscription, ABC, Generic[JobT]):
     """`PUT` and `PATCH` of single subscriptions: see `app.api.together.kind.Kind`.
 
-    `routes` are those of the usual way, which read and answer these requests too.
+    `routes` are those of the slow path, which read and answer these requests too.
     """
 
     def read(self, request: ShortRequest, caller: Caller) -> Written:
-        """The change that a request asks for. Raises whatever makes it take the usual way."""
+        """The change that a request asks for. Any exception sends it to the slow path."""
         id, whole = request.id, request.verb.method == "PUT"
         engine, readers = self.addressed(request, caller)
         validator, command_of = (readers.put, readers.whole) if whole else (readers.patch, readers.part)

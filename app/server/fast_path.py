@@ -1,4 +1,4 @@
-"""HTTP on one connection to the service: small writes take a short way, all other requests that of uvicorn."""
+"""HTTP on one connection to the service: short requests take the fast path, all others that of uvicorn."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from app.server.http import HttpProtocol
 from app.server.short import Head, Short, short_request
 
 LONGEST = 1 << 10
-"""Bytes of headers that are kept to be compared with the next ones, and of the line before them."""
+"""Most bytes of headers that are kept for comparison with the next ones; also of the request line before them."""
 
 KnownHead: TypeAlias = tuple[bytes, bytes, Head]
-"""The bytes of a head that was read, before the length of the body, from the version on, and behind it; and what its
-headers say."""
+"""A head that was parsed: its bytes from the HTTP version to the length of the body, those after the length, and what
+its headers say."""
 
 _LINE = re.compile(rb"([A-Z]+) (/[!-~]*)")
 """A method and a target, of which the parser would take more."""
@@ -32,11 +32,11 @@ _LENGTH = re.compile(rb"\r\ncontent-length:[ \t]*([0-9]+)[ \t]*\r\n", re.IGNOREC
 
 
 class ServiceProtocol(HttpProtocol):
-    """One connection, whose small writes go to the application's lane.
+    """One connection; its short requests go to the application's lane.
 
-    A program sends the same headers over and over, but for the length of the body. Those of its last small write are
-    kept, and one behind it with the same bytes there is not parsed: on one connection the parser and its callbacks are
-    as cold as all else between two commits, and were a tenth of what the service does for a write.
+    A client repeats its headers from request to request, except for the length of the body. Those of the last short
+    request are kept, and the next one with the same bytes there is not parsed: with one request at a time the parser
+    and its callbacks run with cold caches, and took a tenth of the processor time of a write.
     """
 
     __slots__ = ("_between", "_known", "_lane")
@@ -59,7 +59,9 @@ class ServiceProtocol(HttpProtocol):
                 self._known = _known_head(data, self.cycle)
 
     def _take_as_before(self, data: bytes, before: bytes, behind: bytes, head: Head) -> bool:
-        """Take a request that came as a whole, if its headers are those of one that was read already."""
+        """Take a request that arrived whole, if its headers are the known ones (`KnownHead`). False, with nothing done,
+        where they are not.
+        """
         line = data.find(before, 0, LONGEST + len(before))
         at = line + len(before)
         end = data.find(b"\r", at, at + 6)
@@ -73,26 +75,26 @@ class ServiceProtocol(HttpProtocol):
         self.headers = head.headers
         short: Short | None
         if last is not None and last.line == asked:
-            # Requests that post to one resource have the same line one after the other.
+            # Consecutive posts to one resource have the same request line.
             self.url = last.url
-            short = Short(self, last.verb, last.name, last.id, last.query, head, self.take_usual_way)
+            short = Short(self, last.verb, last.name, last.id, last.query, head, self.take_slow_path)
         elif (
             last is not None
             and last.stem
             and asked.startswith(last.stem)
             and (tail := _TAIL.fullmatch(asked, len(last.stem))) is not None
         ):
-            # Those about objects or subscriptions of one resource differ in the id.
+            # Consecutive requests about objects or subscriptions of one resource differ in the id.
             self.url = asked[len(last.line) - len(last.url) :]
             id, query = tail.groups(b"")
-            short = Short(self, last.verb, last.name, id.decode(), query.decode(), head, self.take_usual_way)
+            short = Short(self, last.verb, last.name, id.decode(), query.decode(), head, self.take_slow_path)
             short.stem = last.stem
         else:
             found = _LINE.fullmatch(asked)
             if found is None:
                 return False
             method, self.url = found.groups()
-            short = short_request(self, lane, method, head, self.take_usual_way)
+            short = short_request(self, lane, method, head, self.take_slow_path)
             if short is not None and short.id:
                 short.stem = asked[: asked.rindex(b"/", 0, len(asked) - len(short.query)) + 1]
         if short is None or (body and not short.verb.has_body):
@@ -100,12 +102,12 @@ class ServiceProtocol(HttpProtocol):
         short.body, short.line, short.more_body = body, asked, False
         self._idle_since, self.cycle = None, short
         if not lane.take(short):
-            self.take_usual_way(short)
+            self.take_slow_path(short)
         return True
 
     def on_message_begin(self) -> None:
         self._between = False
-        # Only what takes the usual way has a scope.
+        # Only a request on the slow path has a scope.
         self.url, self.expect_100_continue, self.headers = b"", False, []
 
     def _scope_of(self, headers: list[tuple[bytes, bytes]]) -> HTTPScope:
@@ -122,7 +124,7 @@ class ServiceProtocol(HttpProtocol):
         if self._lane is not None and (cycle is None or (cycle.response_complete and not self.pipeline)):
             short = None
             if self.parser.get_http_version() == "1.1":
-                short = short_request(self, self._lane, self.parser.get_method(), None, self.take_usual_way)
+                short = short_request(self, self._lane, self.parser.get_method(), None, self.take_slow_path)
             if short is not None:
                 self._head_came()
                 self.cycle = short
@@ -148,12 +150,12 @@ class ServiceProtocol(HttpProtocol):
             self._message_came()
             cycle.more_body = False
             if not self._lane.take(cycle):
-                self.take_usual_way(cycle)
+                self.take_slow_path(cycle)
         else:
             super().on_message_complete()
 
-    def take_usual_way(self, short: Short) -> None:
-        """Carry out a request that was short as all others are."""
+    def take_slow_path(self, short: Short) -> None:
+        """Carry out a short request as uvicorn does all others."""
         if self.transport.is_closing():
             short.response_complete = True
             if short.trace is not None:
@@ -187,7 +189,7 @@ class ServiceProtocol(HttpProtocol):
 
 
 def _known_head(data: bytes, short: Short) -> KnownHead | None:
-    """What the next request may have in common with one that has just been read, if that came as a whole."""
+    """The head of a request that was just parsed, to recognise it in the next one; None unless it arrived whole."""
     line, end = data.find(b" HTTP/1.1\r\n"), data.find(b"\r\n\r\n")
     length = _LENGTH.search(data, line, end + 2)
     if length is None or short.more_body or end - line > LONGEST or len(data) - end - 4 != len(short.body):
