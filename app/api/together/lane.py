@@ -17,8 +17,8 @@ from app.api.problems import Problem
 from app.api.responses import JsonResponse
 from app.api.together.kind import Answer, Elsewhere, Kind, Outcome, Place, Sent, ShortBurst, ShortRequest, Verb
 from app.runtime import logs, tracing, turns
+from app.runtime.eager import EagerCoroutine
 from app.runtime.metrics import Metrics
-from app.runtime.straight import Straight
 from app.runtime.turns import Turn, Turns
 from app.security.callers import NOBODY_ASKED, Caller
 from app.security.keyring import Keyring
@@ -129,7 +129,7 @@ class Lane:
         self._groups: dict[Slot, Group] = {}
         self._applying: dict[tuple[str, str], list[Group]] = {}
         """The groups of a resource that are on their way into the log and the engine."""
-        self._begun: list[tuple[Group, Straight]] = []
+        self._begun: list[tuple[Group, EagerCoroutine]] = []
         """The groups that have begun in this turn, and wait for its commit."""
         self._tasks_too = False
         """Whether other writes that came in this turn begin in tasks, and are to share its commit."""
@@ -258,8 +258,8 @@ class Lane:
         finally:
             for group, work in begun:
                 group.fresh = False
-                if not work.go_on():
-                    group.lead.run(work.rest())
+                if not work.advance():
+                    group.lead.run(work.finish())
             # Behind the answers: nobody waits for it.
             self.writer.committer.count()
 
@@ -290,8 +290,8 @@ class Lane:
             self._tasks_too = True
             self._begin_later(group)
             return
-        work = Straight(self._taken(group))
-        if not work.go_on():
+        work = EagerCoroutine(self._taken(group))
+        if not work.advance():
             self._begun.append((group, work))
 
     def _begin_later(self, group: Group) -> None:

@@ -1,4 +1,7 @@
-"""Coroutines that are run straight through where nothing in them waits, without a task and its turns of the loop."""
+"""Eager coroutines: run by their caller until they have to wait for the event loop, and by a task only from there on.
+
+Like asyncio's eager tasks, except that none is made for a coroutine that never has to wait.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +12,13 @@ from types import coroutine
 from typing import Any
 
 _NOT_BEGUN = object()
-"""What a coroutine that has not begun waits for."""
+"""What a coroutine that has not begun awaits."""
 
 
-class Straight:
-    """A coroutine that is run by whoever calls `go_on`, and by a task from where it has to wait for the event loop.
+class EagerCoroutine:
+    """A coroutine that `advance` runs in its caller, and `finish` in a task from where it has to wait.
 
-    It has a context of its own, as a task does, and no current task before `rest` is one.
+    It has a context of its own, as a task has, and no current task before `finish` runs in one.
     """
 
     __slots__ = ("_awaited", "_run", "_work")
@@ -25,8 +28,8 @@ class Straight:
         self._run = copy_context().run
         self._awaited: Any = _NOT_BEGUN
 
-    def go_on(self) -> bool:
-        """Run it as long as what it waits for is there; whether it has ended."""
+    def advance(self) -> bool:
+        """Run it until it awaits a future that is not done; whether it has ended."""
         awaited, run, send = self._awaited, self._run, self._work.send
         try:
             while awaited is _NOT_BEGUN or (awaited is not None and awaited.done()):
@@ -34,21 +37,21 @@ class Straight:
         except StopIteration:
             return True
         except Exception as error:
-            # As for a task whose result nobody asks for.
+            # As asyncio does for a task whose exception is never retrieved.
             about = {"message": "what was run straight through failed", "exception": error}
             asyncio.get_running_loop().call_exception_handler(about)
             return True
         self._awaited = awaited
         return False
 
-    async def rest(self) -> None:
-        """Run it to its end, in a task."""
-        await self._rest()
+    async def finish(self) -> None:
+        """Run it to its end; to be the coroutine of a task."""
+        await self._finish()
 
     @coroutine
-    def _rest(self) -> Generator[Any, Any, None]:
-        # What it waits for may have come before the task began.
-        if self.go_on():
+    def _finish(self) -> Generator[Any, Any, None]:
+        # The awaited future may be done by the time the task begins.
+        if self.advance():
             return
         awaited = self._awaited
         try:

@@ -1,4 +1,4 @@
-"""What is run straight through does what a task does, and none is made where nothing waits."""
+"""An eager coroutine does what a task does, and no task is made where nothing has to be waited for."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.runtime.straight import Straight
+from app.runtime.eager import EagerCoroutine
 
 Step: TypeAlias = tuple[Literal["turn"]] | tuple[Literal["wait"], int] | tuple[Literal["note"], int]
 
@@ -43,7 +43,7 @@ async def work(steps: list[Step], futures: list[asyncio.Future[int]], seen: list
     seen.append("ended")
 
 
-async def carried_out(straight: bool, steps: list[Step], ends: list[int], early: int, cancelled: bool) -> list[object]:
+async def carried_out(eager: bool, steps: list[Step], ends: list[int], early: int, cancelled: bool) -> list[object]:
     """What the work has seen: of its futures some are there before it goes on, by `ends` with a value or an error."""
     loop = asyncio.get_running_loop()
     futures: list[asyncio.Future[int]] = [loop.create_future() for _ in range(WAITS)]
@@ -59,13 +59,13 @@ async def carried_out(straight: bool, steps: list[Step], ends: list[int], early:
             futures[at].set_result(ends[at])
 
     task: asyncio.Task[None] | None = None
-    if straight:
-        one = Straight(work(steps, futures, seen))
-        ended = one.go_on()
+    if eager:
+        one = EagerCoroutine(work(steps, futures, seen))
+        ended = one.advance()
         for at in range(early):
             end(at)
-        if not ended and not one.go_on():
-            task = asyncio.create_task(one.rest())
+        if not ended and not one.advance():
+            task = asyncio.create_task(one.finish())
     else:
         task = asyncio.create_task(work(steps, futures, seen))
         await asyncio.sleep(0)
@@ -86,7 +86,7 @@ async def carried_out(straight: bool, steps: list[Step], ends: list[int], early:
 
 @given(STEPS, st.lists(st.integers(0, 9), min_size=WAITS, max_size=WAITS), st.integers(0, WAITS), st.booleans())
 def test_it_sees_what_a_task_sees(steps: list[Step], ends: list[int], early: int, cancelled: bool) -> None:
-    found, wanted = (asyncio.run(carried_out(straight, steps, ends, early, cancelled)) for straight in (True, False))
+    found, wanted = (asyncio.run(carried_out(eager, steps, ends, early, cancelled)) for eager in (True, False))
     assert found == wanted
 
 
@@ -94,11 +94,11 @@ def test_no_task_is_made_where_what_it_waits_for_is_there() -> None:
     async def run() -> None:
         future = asyncio.get_running_loop().create_future()
         seen: list[object] = []
-        one = Straight(work([("wait", 0), ("wait", 0)], [future], seen))
-        assert not one.go_on()
-        assert not one.go_on()
+        one = EagerCoroutine(work([("wait", 0), ("wait", 0)], [future], seen))
+        assert not one.advance()
+        assert not one.advance()
         future.set_result(3)
-        assert one.go_on()
+        assert one.advance()
         assert seen == [-1, 3, -1, 3, "ended"]
 
     asyncio.run(run())
@@ -108,9 +108,9 @@ def test_what_comes_before_the_task_begins_takes_no_further_turn() -> None:
     async def run() -> None:
         future = asyncio.get_running_loop().create_future()
         seen: list[object] = []
-        one = Straight(work([("wait", 0)], [future], seen))
-        assert not one.go_on()
-        task = asyncio.create_task(one.rest())
+        one = EagerCoroutine(work([("wait", 0)], [future], seen))
+        assert not one.advance()
+        task = asyncio.create_task(one.finish())
         future.set_result(3)
         await asyncio.sleep(0)
         assert task.done()
@@ -126,7 +126,7 @@ def test_what_fails_is_reported_and_holds_up_nobody() -> None:
     async def run() -> None:
         reported = list[object]()
         asyncio.get_running_loop().set_exception_handler(lambda loop, about: reported.append(type(about["exception"])))
-        assert Straight(fail()).go_on()
+        assert EagerCoroutine(fail()).advance()
         assert reported == [ValueError]
 
     asyncio.run(run())
