@@ -14,7 +14,7 @@ from app.api.guard import ENDING
 from app.api.problems import Problem
 from app.api.together.kind import Answer, CheckedOnce, Outcome, Verb
 from app.runtime.tracing import RequestTrace, Sampling
-from app.runtime.turns import Turns
+from app.runtime.write_order import WriteOrder
 from app.security.callers import Caller
 from app.streaming.bursts import Burst
 from app.streaming.frames import encode_json
@@ -50,7 +50,7 @@ class SlowPath(Protocol):
         ordered: bool = True,
         sampling: Sampling | None = None,
     ) -> Coroutine[Any, Any, Answered]:
-        """Carry out a request; one that is not `ordered` has no turn."""
+        """Carry out a request; `ordered` after the writes before it on its socket."""
 
 
 class _OnSocket:
@@ -83,8 +83,8 @@ class ShortOnSocket(_OnSocket, CheckedOnce):
         "query",
         "sampling",
         "trace",
-        "turns",
         "verb",
+        "write_order",
     )
 
     host = authorization = b""
@@ -97,7 +97,7 @@ class ShortOnSocket(_OnSocket, CheckedOnce):
         self.verb, self.name, self.id, self.query = target
         self.key = key
         self.caller: Caller | None = caller
-        self.turns: Turns | None = peer.turns
+        self.write_order: WriteOrder | None = peer.write_order
         self.sampling: Sampling | None = None
         self.trace: RequestTrace | None = None
         self._checked = None
@@ -133,7 +133,7 @@ class ShortOnSocket(_OnSocket, CheckedOnce):
         self._peer.answer_together(self._request, status, body, headers)
 
     async def take_slow_path(self) -> None:
-        """Have the routes carry it out, within the turn of its group. Returns when it is answered."""
+        """Have the routes carry it out, as part of its group's ordered write. Returns when it is answered."""
         # Routes may ask for the current task: from here on there is one.
         await asyncio.sleep(0)
         request, caller, peer = self._request, self.caller, self._peer
@@ -147,7 +147,8 @@ class BurstOnSocket(_OnSocket):
     answered together, each becomes a request by itself."""
 
     __slots__ = (
-        "_peer", "_slow_path", "_target", "began", "caller", "count", "name", "query", "requests", "turns", "verb",
+        "_peer", "_slow_path", "_target", "began", "caller", "count", "name", "query", "requests", "verb",
+        "write_order",
     )  # fmt: skip
 
     host = authorization = b""
@@ -161,7 +162,7 @@ class BurstOnSocket(_OnSocket):
         self.requests, self.count = burst, len(burst.refs)
         self.verb, self.name, _, self.query = target
         self.caller: Caller | None = caller
-        self.turns: Turns | None = peer.turns
+        self.write_order: WriteOrder | None = peer.write_order
 
     def keep(self, count: int) -> None:
         self.requests, self.count = self.requests.part(count), count

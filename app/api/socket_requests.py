@@ -30,7 +30,7 @@ from app.api.together.lane import Lane
 from app.errors import FieldError
 from app.runtime.metrics import Metrics
 from app.runtime.tracing import Sampling
-from app.runtime.turns import Turn
+from app.runtime.write_order import OrderedWrite
 from app.security.callers import Caller
 from app.security.keyring import Keyring
 from app.settings import Settings
@@ -43,7 +43,7 @@ LARGEST_HEAD = 1 << 16
 """Characters of a request's path and headers."""
 
 PassOn = Callable[[DirectRoute, Scope, bytes, str | None], Awaitable[Response | None]]
-"""Has a request carried out elsewhere, where it is not to be carried out here."""
+"""Forwards a request to another node, where this one must not carry it out; None where it may."""
 
 _TARGET = re.compile(r"/[!\"$-~]*")
 """A path with its query: what HTTP takes as well, without a fragment."""
@@ -85,15 +85,14 @@ class SocketRequests:
         """The method, the path and the target of the last request about a collection."""
 
     def begin(self, request: SocketRequest, caller: Caller, peer: Peer) -> Coroutine[Any, Any, Answered] | None:
-        """Have the lane of small writes answer a request, or return what carries it out."""
+        """Have the lane answer a request, and return None; or return a coroutine that carries it out."""
         short = self._short(request, caller, peer)
         if short is None:
             return self.respond(request, caller, peer)
         return None if self._lane.take(short) else self.respond(request, caller, peer, sampling=short.sampling)
 
     def begin_burst(self, frames: Sequence[str], caller: Caller, peer: Peer) -> int:
-        """Have the lane of small writes answer requests that came one behind the other; how many, from the first one
-        on, it has taken."""
+        """Have the lane answer consecutive requests as a burst; how many it takes, from the first on."""
         head = head_of(frames[0])
         target = None if head is None else self._target_of(head.method, head.path)
         if head is None or target is None or not target[0].bursts or max(map(len, frames)) > self._lane.largest:
@@ -148,8 +147,8 @@ class SocketRequests:
         ordered: bool = True,
         sampling: Sampling | None = None,
     ) -> Coroutine[Any, Any, Answered]:
-        """Carry out a request of a caller; what is refused is answered by its problem. One that is not `ordered` has no
-        turn: whoever asks for it sees to that. `sampling` is what the sampler of traces has said of it."""
+        """Carry out a request of a caller; what is refused is answered by its problem. A write is `ordered` after those
+        before it on the socket, unless the caller does that. `sampling` is the decision of the sampler of traces."""
         started = perf_counter()
         path, _, query = request.path.partition("?")
         scope: Scope = {
@@ -163,7 +162,7 @@ class SocketRequests:
             "root_path": "",
             SAMPLING: sampling,
         }
-        route, turn, problem = None, None, _headers(request, scope)
+        route, write, problem = None, None, _headers(request, scope)
         if problem is None:
             try:
                 route = self._route(request, scope)
@@ -171,9 +170,9 @@ class SocketRequests:
                 problem = error
         place = tuple(scope["path"].split("/", 4)[2:4])
         if route is not None and route.writes and ordered:
-            self._lane.begin_before(place, peer.turns)
-            turn = peer.turns.take(place)
-        return self._respond(request, scope, started, route or problem, caller, peer, turn)
+            self._lane.begin_before(place, peer.write_order)
+            write = peer.write_order.append(place)
+        return self._respond(request, scope, started, route or problem, caller, peer, write)
 
     async def _respond(
         self,
@@ -183,32 +182,38 @@ class SocketRequests:
         found: DirectRoute | Problem | None,
         caller: Caller,
         peer: Peer,
-        turn: Turn | None,
+        write: OrderedWrite | None,
     ) -> Answered:
         trace, status = None, 500
         try:
             scope["request_id"] = self._request_id(scope) if request.headers else self._accounting.new_id().decode()
             trace = self._accounting.begin(scope)
             if isinstance(found, DirectRoute):
-                response = await self._call(found, request, scope, caller, peer, turn)
+                response = await self._call(found, request, scope, caller, peer, write)
             else:
                 assert found is not None, "there is a route, or a problem why not"
                 response = found.response()
             status = response.status_code
         finally:
-            if turn is not None:
-                peer.turns.leave(tuple(scope["path"].split("/", 4)[2:4]), turn)
+            if write is not None:
+                peer.write_order.remove(tuple(scope["path"].split("/", 4)[2:4]), write)
             seconds = perf_counter() - started
             self._accounting.end(scope, status, started, seconds, trace)
         return self.answered(request, response)
 
     async def _call(
-        self, route: DirectRoute, request: SocketRequest, scope: Scope, caller: Caller, peer: Peer, turn: Turn | None
+        self,
+        route: DirectRoute,
+        request: SocketRequest,
+        scope: Scope,
+        caller: Caller,
+        peer: Peer,
+        write: OrderedWrite | None,
     ) -> Response:
         """The response of a request's route, or the problem why there is none."""
         try:
-            if turn is not None:
-                await turn.begin()
+            if write is not None:
+                await write.begin()
             return await self._answer(route, request, scope, caller, peer)
         except ClientDisconnect:
             return Response(status_code=499)
@@ -223,8 +228,8 @@ class SocketRequests:
     async def _answer(
         self, route: DirectRoute, request: SocketRequest, scope: Scope, caller: Caller, peer: Peer
     ) -> Response:
-        """The response of a route, in the turn of the request, to a caller whose key may have been deleted before it
-        came. Raises what the endpoint raises."""
+        """The response of a route. The caller's key is checked again, since it may have been deleted while the request
+        waited. Raises what the endpoint raises."""
         if not self._keyring.open:
             self._keyring.check(caller)
             if route.admission is not None:

@@ -20,7 +20,7 @@ from app.api.problems import Problem
 from app.api.together.kind import CheckedOnce, Verb
 from app.api.together.lane import Lane
 from app.runtime.tracing import RequestTrace, Sampling
-from app.runtime.turns import Turns
+from app.runtime.write_order import WriteOrder
 from app.security.callers import Caller
 from app.write_path.idempotency import hash_request
 
@@ -78,7 +78,7 @@ class Short(CheckedOnce):
     )  # fmt: skip
 
     caller: Caller | None = None
-    turns: Turns | None = None
+    write_order: WriteOrder | None = None
 
     def __init__(
         self, protocol: HttpToolsProtocol, verb: Verb, name: str, id: str, query: str, head: Head,

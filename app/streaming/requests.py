@@ -1,8 +1,8 @@
-"""The requests of one WebSocket: each is carried out as those over HTTP are, many at a time.
+"""The requests that a client pipelines over one WebSocket; each is carried out as one over HTTP is.
 
-Writes to one resource are carried out in the order in which they came, see `app.runtime.turns`; answers are sent when
-they are ready. How many may be under way is bounded, and long answers are made one after the other, each when the peer
-has taken the one before.
+Writes to one resource are carried out in the order of their frames (`app.runtime.write_order`); answers are sent in any
+order, as soon as they are ready. The number of requests under way is bounded, and long answers are made one at a time,
+each after the peer has taken the one before.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol
 
 from app.errors import Internal, ServiceError, TooMany
 from app.runtime import logs
-from app.runtime.turns import Turns
+from app.runtime.write_order import WriteOrder
 from app.security.callers import Caller
 from app.streaming.frames import Content, encode_json, pack, pack_json
 from app.streaming.operations import SocketRequest
@@ -46,7 +46,7 @@ class Answered(NamedTuple):
 class Peer(Protocol):
     """What carrying out a request needs of its socket."""
 
-    turns: Turns
+    write_order: WriteOrder
     secret: str | None
     """The key or token of the peer, where it has sent one."""
 
@@ -99,7 +99,7 @@ class Requests:
         refusal: Callable[[ServiceError], Answered],
         drained: Callable[[], Awaitable[None]],
     ) -> None:
-        self.turns = Turns()
+        self.write_order = WriteOrder()
         self.secret: str | None = None
         self._api = api
         self._answer = answer

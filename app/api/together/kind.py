@@ -10,7 +10,7 @@ from pydantic_core import SchemaValidator
 
 from app.api.problems import Problem
 from app.runtime.tracing import RequestTrace, Sampling
-from app.runtime.turns import Turns
+from app.runtime.write_order import WriteOrder
 from app.security.callers import Caller
 from app.security.scopes import Need
 from app.streaming.bursts import Burst
@@ -69,7 +69,7 @@ class Sent(Protocol):
     key: str
     began: float
     caller: Caller | None
-    turns: Turns | None
+    write_order: WriteOrder | None
     sampling: Sampling | None
     trace: RequestTrace | None
     count: int

@@ -16,10 +16,10 @@ from app.api.idempotency import KEY
 from app.api.problems import Problem
 from app.api.responses import JsonResponse
 from app.api.together.kind import Answer, Elsewhere, Kind, Outcome, Place, Sent, ShortBurst, ShortRequest, Verb
-from app.runtime import logs, tracing, turns
+from app.runtime import logs, tracing, write_order
 from app.runtime.eager import EagerCoroutine
 from app.runtime.metrics import Metrics
-from app.runtime.turns import Turn, Turns
+from app.runtime.write_order import OrderedWrite, WriteOrder
 from app.security.callers import NOBODY_ASKED, Caller
 from app.security.keyring import Keyring
 from app.settings import Settings
@@ -33,7 +33,7 @@ _PARTS = 1 + 3
 """Parts of the path of a resource, such as ``/v1/boards/b``."""
 
 
-Slot: TypeAlias = tuple[str, str] | tuple[str, str, Turns]
+Slot: TypeAlias = tuple[str, str] | tuple[str, str, WriteOrder]
 """Where the lane has the open group of a resource, or of one connection."""
 
 Member: TypeAlias = tuple[Any, Any, str]
@@ -59,7 +59,7 @@ class Group:
         "place",
         "slot",
         "subjects",
-        "turn",
+        "write",
     )
 
     def __init__(self, kind: Kind[Any], place: tuple[str, str], slot: Slot, engine: Any, lead: Sent) -> None:
@@ -70,14 +70,14 @@ class Group:
         self.members: list[Member] = []
         self.keys: set[tuple[str, str]] = set()
         self.subjects: set[str] = set()
-        self.turn: Turn | None = None
-        self.joined: list[Turns] = []
+        self.write: OrderedWrite | None = None
+        self.joined: list[WriteOrder] = []
 
     def add(self, short: Sent, kind: Kind[Any], item: Any, whose: str) -> bool:
         """Add a request; False where it cannot be carried out together with those that are here."""
         if self.kind is not kind or self.engine is not item.engine:
             return False
-        subject, key, connection = kind.subject(item), short.key, short.turns
+        subject, key, connection = kind.subject(item), short.key, short.write_order
         if (subject is not None and subject in self.subjects) or (key and (whose, key) in self.keys):
             return False
         count = self.count + short.count
@@ -94,17 +94,17 @@ class Group:
             # The server waits for the task of a request over HTTP.
             self.lead = short
         elif connection not in self.joined:
-            if self.turn is None:
-                self.turn = Turn()
-            connection.join(self.place, self.turn)
+            if self.write is None:
+                self.write = OrderedWrite()
+            connection.join(self.place, self.write)
             self.joined.append(connection)
         return True
 
     def leave(self) -> None:
         """Give its turn back."""
-        if self.turn is not None:
+        if self.write is not None:
             for each in self.joined:
-                each.leave(self.place, self.turn)
+                each.remove(self.place, self.write)
 
 
 class Lane:
@@ -167,7 +167,7 @@ class Lane:
             short.sampling = tracing.tracer.sample(short.verb.method, short.headers())
         if short.key and not KEY.fullmatch(short.key):
             return False
-        verb, caller, connection = short.verb, short.caller, short.turns
+        verb, caller, connection = short.verb, short.caller, short.write_order
         if caller is None or not self._keyring.open:
             try:
                 caller = self._admitted(short, verb.kinds[0])
@@ -190,7 +190,7 @@ class Lane:
             self.writer.committer.gather()
             short.at_end_of_turn(self._end_turn)
         group = self._groups.get(place)
-        if connection is not None and (group is None or connection not in group.joined) and connection.waits(place):
+        if connection is not None and (group is None or connection not in group.joined) and connection.blocks(place):
             # What waits for others of its connection holds up no other one.
             slot = *place, connection
             group = self._groups.get(slot)
@@ -204,7 +204,7 @@ class Lane:
             self._begin(group)
         return True
 
-    def begin_before(self, place: tuple[str, ...], connection: Turns) -> None:
+    def begin_before(self, place: tuple[str, ...], connection: WriteOrder) -> None:
         """Begin with what a connection has asked of a resource, since something else comes behind it there."""
         if len(place) != 2:
             return
@@ -285,7 +285,7 @@ class Lane:
 
     def _begin(self, group: Group) -> None:
         """Begin with a group of this turn."""
-        if group.turn is not None and not group.turn.has_come:
+        if group.write is not None and not group.write.may_begin:
             # What it waits for begins in a task, before this one does.
             self._tasks_too = True
             self._begin_later(group)
@@ -313,8 +313,8 @@ class Lane:
         tickets: list[Ticket | None] = [None] * counted
         answered: dict[tuple[Verb, int], list[float]] = {}
         try:
-            if group.turn is not None:
-                await group.turn.begin()
+            if group.write is not None:
+                await group.write.begin()
             if group.keys:
                 tickets = await self._claim(left)
             if not left:
@@ -328,7 +328,7 @@ class Lane:
                 finally:
                     self._applied(place, group)
             except Exception as error:
-                if group.turn is None or not group.turn.passed:
+                if group.write is None or not group.write.released:
                     self._metrics.requests_open.value -= counted
                     counted = 0
                     await self._take_slow_path(left, tickets)
@@ -366,7 +366,7 @@ class Lane:
             now = perf_counter()
             for (verb, status), began in answered.items():
                 self._metrics.observe_all(verb.method, verb.route, status, [now - each for each in began])
-            if group.turn is not None:
+            if group.write is not None:
                 group.leave()
 
     async def _claim(self, left: deque[Member]) -> list[Ticket | None]:
@@ -405,7 +405,7 @@ class Lane:
             status = outcome.status_code
             if ticket is not None:
                 ticket.abandon()
-            if short.turns is None:
+            if short.write_order is None:
                 # Nothing behind it waits, and the routes say it with all headers.
                 await short.take_slow_path()
                 return
@@ -424,7 +424,7 @@ class Lane:
 
     async def _take_slow_path(self, left: deque[Member], tickets: list[Ticket | None]) -> None:
         """Have what was not changed carried out or refused one by one, in order, before what is behind it."""
-        turns.keep()
+        write_order.detach()
         for ticket in tickets:
             if ticket is not None:
                 ticket.abandon()
