@@ -1,4 +1,4 @@
-"""Changes of single objects of a board, carried out together."""
+"""Changes of single objects of a board in groups: by one command."""
 
 from __future__ import annotations
 

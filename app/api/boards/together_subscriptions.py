@@ -1,4 +1,4 @@
-"""Subscriptions of a board that are put one by one and are new, carried out together as one command that adds many."""
+"""`PUT` of single new subscriptions of a board in groups: by one command that adds many."""
 
 from __future__ import annotations
 
@@ -42,7 +42,8 @@ class Applied(NamedTuple):
 class NewSubscriptions(OfSubscription):
     """`PUT` of single subscriptions that are not there yet: see `app.api.together.kind.Kind`.
 
-    Those that are, and whatever the command would refuse, take the slow path, the whole group where that is seen late.
+    Those that are, and whatever the command would refuse, take the slow path; so does the whole group where that shows
+    only when the group is carried out.
     """
 
     def read(self, request: ShortRequest, caller: Caller) -> NewSubscription:

@@ -1,4 +1,4 @@
-"""Single posts, carried out together."""
+"""Single posts in groups: by one command."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Changes of single objects of a map, carried out together."""
+"""Changes of single objects of a map in groups: by one command."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Clients of standing queries that move one by one, carried out together as one command."""
+"""Moves of single standing queries in groups: by one command."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class ClientMove(NamedTuple):
 class ClientMoves(OfSubscription):
     """`PATCH` of single queries that are there, by a location alone: see `app.api.together.kind.Kind`.
 
-    All others take the slow path, the whole group where that is seen late.
+    All others take the slow path; so does the whole group where that shows only when the group is carried out.
     """
 
     def read(self, request: ShortRequest, caller: Caller) -> ClientMove:

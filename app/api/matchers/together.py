@@ -1,4 +1,4 @@
-"""Matches of single events: questions that are answered together, and events that are published together."""
+"""Single events of a matcher in groups: matched by one search, or published by one command."""
 
 from __future__ import annotations
 

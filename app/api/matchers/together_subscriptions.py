@@ -1,4 +1,4 @@
-"""Subscriptions of a matcher that are put or changed one by one, carried out together as one command."""
+"""`PUT` and `PATCH` of single subscriptions of a matcher in groups: by one command."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Subscriptions of a relay that begin and end one by one, carried out together as one command."""
+"""`PUT` of single new subscriptions of a relay, and `DELETE`, in groups: by one command."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Edits(OfSubscription):
     """`PUT` of single subscriptions that are not there yet, and `DELETE` of those that are: see
     `app.api.together.kind.Kind`.
 
-    All others take the slow path, the whole group where that is seen late.
+    All others take the slow path; so does the whole group where that shows only when the group is carried out.
     """
 
     def read(self, request: ShortRequest, caller: Caller) -> Edit:

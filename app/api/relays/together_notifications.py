@@ -1,4 +1,4 @@
-"""Single notifications, carried out together as one command, where their answers are short."""
+"""Single notifications with short answers in groups: by one command."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Small writes that are carried out together: all that arrive in one turn of the event loop for one resource.
+"""The fast path: short requests are carried out in groups, by one command or one commit for all of a group.
 
-Each of them is parsed when it is complete, whether it came over HTTP or in a frame of a socket. At the end of the turn
-those of a resource become one command, which is checked, logged and applied once, and each is answered for itself. What
-is out of the ordinary in a request takes the slow path, through the routes: so do refusals over HTTP, and all requests
-of a group that could not be carried out.
+A request is parsed as soon as it is complete, over HTTP or in a frame of a socket, and joins the open group of its
+resource. At the end of the turn of the event loop each group is checked, logged and applied, and each of its requests
+gets an answer of its own. Whatever else a request has sends it to the slow path, through the routes; so do a refusal
+over HTTP, and the refusal of a group as a whole.
 """

@@ -1,4 +1,4 @@
-"""Subscriptions that are deleted one by one, carried out together as one command that deletes many."""
+"""`DELETE` of single subscriptions in groups: by one command that deletes many."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from indexes.core.commands import Refused, missing
 
 
 class Deletion(NamedTuple):
-    """One request: the subscription that it deletes, of `engine`."""
+    """A request: the id of the subscription of `engine` that it deletes."""
 
     engine: Any
     id: str
@@ -35,14 +35,14 @@ class Deletions:
         return Need(f"{self._context.noun}s", "subscribe", name)
 
     def read(self, request: ShortRequest, caller: Caller) -> Deletion:
-        """The subscription that a request names. Any exception sends it to the slow path."""
+        """Read a request. Any exception sends it to the slow path."""
         if request.query or not is_name(request.id):
             raise Elsewhere
         caller.require_id(request.id)
         return Deletion(self._context.resources.latest(request.name), request.id)
 
     def subject(self, item: Deletion) -> str | None:
-        """Any number of requests may be about the same: all but the first find it gone."""
+        """Any number of requests may be about one subscription: all but the first find it gone."""
         return None
 
     async def apply(self, name: str, items: Sequence[Deletion], tickets: Sequence[Ticket | None]) -> Any:
@@ -59,7 +59,7 @@ class Deletions:
         )
 
     async def outcomes(self, job: Any, items: Sequence[Deletion]) -> list[Outcome]:
-        """Each with its own seq."""
+        """An answer, with a seq of its own, or a problem for each request."""
         events = {at: event for event, at in enumerate(_positions(job, items))}
         found: list[Outcome] = []
         for at, item in enumerate(items):
@@ -72,18 +72,18 @@ class Deletions:
         return found
 
     def _missing(self, id: str) -> Problem:
-        """Why there was nothing to delete, as the engine says it of a single one."""
+        """The problem of a request with nothing to delete, as for a single deletion."""
         return from_refused(Refused([missing(self._routes.noun, id)]))
 
 
 def deletions(context: Context[Any, Any], routes: type[SubscriptionRoutes[Any, Any, Any]]) -> list[Verb]:
-    """The deletions of subscriptions of a resource type that are carried out together."""
+    """The verb of deletions of single subscriptions of a resource type."""
     noun = context.noun
     return [Verb(Deletions(context, routes), "DELETE", f"/v1/{noun}s/{{{noun}}}/{routes.collection}/{{id}}")]
 
 
 def _positions(plan: Any, items: Sequence[Deletion]) -> list[int]:
-    """The places of the requests that have deleted something: the first of each id that was there, in order."""
+    """The places in the group of the requests that delete something: the first one of each id that exists."""
     first: dict[str, int] = {}
     for at, item in enumerate(items):
         first.setdefault(item.id, at)

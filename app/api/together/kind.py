@@ -1,4 +1,4 @@
-"""What requests of one kind are, and how those of one resource are carried out together."""
+"""The kinds of short requests: how one is read, how a group of them is carried out, and how each is answered."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from app.write_path.writer import Skeleton
 ItemT = TypeVar("ItemT", bound="Item")
 
 MOST = 256
-"""Requests of a group, where a verb says nothing else."""
+"""Most requests of a group, unless their verb has a limit of its own."""
 
 
 class Answer(NamedTuple):
-    """The status and the JSON text of an answer, and what is kept of it for a retry; None for all of it."""
+    """The status and JSON text of an answer, and what of it is kept for a retry; None for all of it."""
 
     status: int
     body: bytes
@@ -32,11 +32,11 @@ class Answer(NamedTuple):
 
 
 Outcome: TypeAlias = Answer | Problem
-"""What became of a request: a problem says why it changed nothing."""
+"""The outcome of a request; a problem says why it changed nothing."""
 
 Place: TypeAlias = tuple[bytes, bytes, bytes, int] | tuple[str, str, str, int]
-"""The method of requests, their type of resource, the part of the path behind its name, and how many parts there are
-between slashes: in bytes as HTTP has them, or as text."""
+"""Where a verb is looked up: method, resource type, the part of the path after the resource's name, and the number of
+parts of the path. In bytes for HTTP, as text for sockets."""
 
 
 class Elsewhere(Exception):
@@ -44,20 +44,19 @@ class Elsewhere(Exception):
 
 
 class Item(Protocol):
-    """What a request says. `engine` is that by whose configuration it was read."""
+    """A request as its kind has read it, by the configuration of `engine`."""
 
     @property
     def engine(self) -> Any: ...
 
 
 class Sent(Protocol):
-    """A small write that is complete, or several that came as a burst, as they were read off a connection.
+    """A complete short request, or a burst of `count` of them, as it was read off a connection.
 
-    `id` is that in its path, empty where there is none, `query` what follows the path, `key` its Idempotency-Key, empty
-    without one, `began` when its head was read, by `time.perf_counter`. `caller` is who sent it where the connection
-    has settled that, and `turns` are those of a connection whose writes to a resource keep their order; both None over
-    HTTP. `sampling` is what the sampler of traces said of it, None before that is asked, `trace` its span. `count` is
-    how many requests it is: more than one are a `ShortBurst`.
+    `name` is the resource's, `id` the id in the path or "", `query` the query string, `key` the Idempotency-Key or "",
+    and `began` the `time.perf_counter` at which its head was read. A socket knows the `caller` and the `write_order` of
+    its writes; over HTTP both are None. `sampling` is the decision of the sampler of traces, None until it is asked,
+    and `trace` the request's span.
     """
 
     verb: Verb
@@ -75,52 +74,52 @@ class Sent(Protocol):
     count: int
 
     def fail(self, problem: Problem) -> None:
-        """Answer what may have been carried out."""
+        """Answer with a problem, although the request may have been carried out."""
 
     async def take_slow_path(self) -> None:
         """Have the routes carry it out. Returns when the next request of its connection may begin."""
 
     def at_end_of_turn(self, fn: Callable[[], None]) -> None:
-        """Call a function once everything that has come on connections is read."""
+        """Call a function at the end of this turn of the event loop, when all connections have been read."""
 
     def run(self, work: Coroutine[Any, Any, None]) -> None:
         """Run a task that the server waits for when it ends."""
 
 
 class ShortRequest(Sent, Protocol):
-    """A small write."""
+    """A short request."""
 
     def headers(self) -> Iterable[tuple[bytes, bytes]]:
-        """The headers as they came, at least those by which it is traced."""
+        """The headers as received, at least those that carry a trace."""
 
     def checked_body(self, validator: SchemaValidator) -> Any:
         """The body, checked. Any exception sends the request to the slow path."""
 
     def digest(self) -> bytes:
-        """What makes it the same request as another one under its key."""
+        """A digest by which a retry under the same key is recognised."""
 
     def answer(self, status: int, body: bytes) -> None:
-        """Send an answer, which is JSON, unless the client is gone."""
+        """Send a JSON answer, unless the client has gone."""
 
     def refuse(self, problem: Problem) -> None:
-        """Answer that it changed nothing, and why."""
+        """Answer with a problem: the request has changed nothing."""
 
 
 class ShortBurst(Sent, Protocol):
-    """Small writes that came as a burst: what is done with it is done with each. They have no keys."""
+    """A burst of short requests without keys, which are read, carried out and failed as one."""
 
     requests: Burst
 
     def keep(self, count: int) -> None:
-        """Be the first `count` of them alone; the others are carried out by themselves."""
+        """Keep the first `count` requests only; the others are carried out one by one."""
 
     def answer_each(self, outcomes: Sequence[Outcome]) -> None:
         """Answer them, each by its outcome."""
 
 
 class CheckedOnce(ABC):
-    """A short request whose body is checked once, however many kinds read it by one validator. They leave it as it is
-    where they do not take the request. `_checked` is None at first."""
+    """A short request that checks its body once for all kinds that read it by the same validator. A kind that does not
+    take the request must not modify the body. `_checked` is None at first."""
 
     __slots__ = ("_checked",)
 
@@ -140,32 +139,32 @@ class CheckedOnce(ABC):
 
 
 class Kind(Protocol[ItemT]):
-    """Requests that can be carried out together."""
+    """A kind of requests, of which those to one resource can form a group."""
 
     def need(self, name: str) -> Need:
-        """The right that a request about this resource takes."""
+        """The right that a request to this resource needs."""
 
     def read(self, request: ShortRequest, caller: Caller) -> ItemT:
-        """What a request says. Any exception sends it to the slow path."""
+        """Read a request. Any exception sends it to the next kind of its verb, or to the slow path."""
 
     def subject(self, item: ItemT) -> str | None:
-        """What at most one request of a group is about; None where that does not matter."""
+        """What only one request of a group may be about, such as an id; None where any number may be."""
 
     def apply(self, name: str, items: Sequence[ItemT], tickets: Sequence[Ticket | None]) -> Awaitable[Any]:
-        """Carry out the requests about one resource, read by one engine, in order, and return the job. Responses to
-        those with a ticket are stored with it. Raises where nothing was changed."""
+        """Carry out a group, all of it read by one engine, in order; return its job once it is durable and applied.
+        Responses to requests with a ticket are stored with it. Raises only if nothing was changed."""
 
     def outcomes(self, job: Any, items: Sequence[ItemT]) -> Awaitable[list[Outcome]]:
-        """The answers to the requests; a problem for each that does not apply, and has changed nothing."""
+        """The outcome of each request of a group, in order."""
 
 
 class Verb:
-    """Requests that have one `method` and path. `route` is the latter in metrics, ``/v1/boards/{board}/...``,
-    `resources` the type of resource in it. They have a body but where they delete.
+    """A method and a path that take the fast path.
 
-    A request is of the first of its `kinds` that takes it. `op` is what a kind of its own calls it; `replayed` makes
-    of what was kept of an answer the one that a retry gets. A group has at most `most` of them. With `bursts` its one
-    kind reads these, too.
+    `route` is the path as in metrics, ``/v1/boards/{board}/...``, `resources` the resource type in it. Requests have a
+    body unless the method is DELETE. The first of the `kinds` that can read a request takes it; `op` tells a kind with
+    several verbs which one it is. `replayed` turns what was kept of an answer into the answer to a retry. A group has
+    at most `most` requests. With `bursts` the only kind reads bursts as well.
     """
 
     __slots__ = ("bursts", "has_body", "kinds", "method", "most", "op", "replayed", "resources", "route")
@@ -190,10 +189,11 @@ class Verb:
 def receipts(
     tickets: Sequence[Ticket | None], positions: Sequence[int], skeleton: Callable[[int, int], Skeleton]
 ) -> Iterator[tuple[Ticket, Skeleton]]:
-    """The tickets of the requests that apply, which have these positions in their group, each with the response to be
-    stored: `skeleton` gives it by the request's place among those that apply, and its position.
+    """The tickets of the requests of a group that apply, each with the response to be stored.
 
-    The keys of the others are free as soon as the order of commands is fixed, as a request behind them expects.
+    `positions` are the places in the group of the requests that apply; `skeleton` makes a response from the index into
+    `positions`, and the place. Keys of the other requests are released here, when the order of commands is fixed: a
+    later request under the same key finds it free.
     """
     applies = set()
     for event, at in enumerate(positions):

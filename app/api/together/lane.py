@@ -1,4 +1,4 @@
-"""The lane of small writes: which requests are taken, their groups, and their answers."""
+"""The lane, which carries out short requests in groups: it takes them, closes groups, commits and answers them."""
 
 from __future__ import annotations
 
@@ -27,24 +27,25 @@ from app.write_path.idempotency import Answers, Replay, Ticket
 from app.write_path.writer import Writer
 
 LARGEST = 1 << 14
-"""Bytes of a body that is short."""
+"""Most bytes of the body of a short request."""
 
 _PARTS = 1 + 3
-"""Parts of the path of a resource, such as ``/v1/boards/b``."""
+"""Parts between slashes of the path of a resource, such as ``/v1/boards/b``."""
 
 
 Slot: TypeAlias = tuple[str, str] | tuple[str, str, WriteOrder]
-"""Where the lane has the open group of a resource, or of one connection."""
+"""The key of an open group: its resource, with the connection where the group waits for earlier writes of that one."""
 
 Member: TypeAlias = tuple[Any, Any, str]
-"""A request or a burst of a group, what it says, and the id of who sent it."""
+"""A request or burst of a group, the item that its kind has read, and the id of its caller."""
 
 
 class Group:
-    """The requests about a resource that came in one turn, with what they say and who sent them. `turn` is theirs on
-    the sockets that some of them came on, None where all came over HTTP; `keys` are their Idempotency-Keys with the
-    owners of these. `slot` is where the lane has it, `place` the resource. It is `fresh` while what is accepted goes
-    into the same commit. A burst is one member of it, and has a `count` of its own.
+    """Requests of one kind to the resource `place`, `count` in all; a burst is one member.
+
+    `write` orders the group among the writes of the sockets that it `joined`, and is None if all of it came over HTTP.
+    `keys` are the callers and their Idempotency-Keys. `slot` is its key in the lane. It is `fresh` while it can still
+    share the commit of its turn. `lead` is the request that runs its task.
     """
 
     __slots__ = (
@@ -73,25 +74,25 @@ class Group:
         self.write: OrderedWrite | None = None
         self.joined: list[WriteOrder] = []
 
-    def add(self, short: Sent, kind: Kind[Any], item: Any, whose: str) -> bool:
-        """Add a request; False where it cannot be carried out together with those that are here."""
+    def add(self, short: Sent, kind: Kind[Any], item: Any, caller_id: str) -> bool:
+        """Add a request or burst; False where it does not fit in this group."""
         if self.kind is not kind or self.engine is not item.engine:
             return False
         subject, key, connection = kind.subject(item), short.key, short.write_order
-        if (subject is not None and subject in self.subjects) or (key and (whose, key) in self.keys):
+        if (subject is not None and subject in self.subjects) or (key and (caller_id, key) in self.keys):
             return False
         count = self.count + short.count
-        # Keys are claimed one by one.
+        # Keys are claimed request by request, so bursts and keys do not mix.
         if count > short.verb.most or (count > len(self.members) + 1 and (key or self.keys)):
             return False
         self.count = count
-        self.members.append((short, item, whose))
+        self.members.append((short, item, caller_id))
         if key:
-            self.keys.add((whose, key))
+            self.keys.add((caller_id, key))
         if subject is not None:
             self.subjects.add(subject)
         if connection is None:
-            # The server waits for the task of a request over HTTP.
+            # At shutdown the server waits for tasks of HTTP requests.
             self.lead = short
         elif connection not in self.joined:
             if self.write is None:
@@ -101,15 +102,17 @@ class Group:
         return True
 
     def leave(self) -> None:
-        """Give its turn back."""
+        """Let the next writes of its sockets begin."""
         if self.write is not None:
             for each in self.joined:
                 each.remove(self.place, self.write)
 
 
 class Lane:
-    """Takes small writes and answers them, in groups. `largest` is how many bytes a body may have. `writer` is there
-    before any is taken."""
+    """Takes short requests, carries them out in groups, and answers them. Lives on the event loop.
+
+    `largest` is the most bytes of a body. `writer` has to be set before a request is taken.
+    """
 
     writer: Writer
 
@@ -125,21 +128,21 @@ class Lane:
         self._log = logs.get("requests")
         self._open = settings.access_log != "all"
         self._host = b""
-        """The last host that was found to be ours."""
+        """The last header `Host` that was found valid."""
         self._groups: dict[Slot, Group] = {}
         self._applying: dict[tuple[str, str], list[Group]] = {}
-        """The groups of a resource that are on their way into the log and the engine."""
+        """By resource, the groups that are being committed and applied."""
         self._begun: list[tuple[Group, EagerCoroutine]] = []
-        """The groups that have begun in this turn, and wait for its commit."""
+        """The groups of this turn that wait for its commit."""
         self._tasks_too = False
-        """Whether other writes that came in this turn begin in tasks, and are to share its commit."""
+        """Whether the commit is left to the next turn, because writes of this one have yet to begin in tasks."""
         self._turn_ends = False
+        """Whether `_end_turn` is scheduled."""
         self._taking = False
-        """Whether requests of this turn are taken."""
+        """Whether requests are taken in this turn."""
 
     def add(self, verbs: Iterable[Verb]) -> None:
-        """Take such requests from now on; those of a method and path that were added before, where they are of none of
-        the kinds that were."""
+        """Take requests of these verbs. Where a method and path are there already, the new kinds are tried last."""
         for verb in verbs:
             parts = verb.route.split("/")
             at = verb.method, parts[2], parts[_PARTS], len(parts)
@@ -148,16 +151,15 @@ class Lane:
             self._verbs[at] = self._verbs[at[0].encode(), at[1].encode(), at[2].encode(), at[3]] = verb
 
     def verb(self, method: Any, parts: list[Any]) -> Verb | None:
-        """What requests with a method and the parts of a path are, all of them bytes or text; None for other ones."""
+        """The verb of a method and the parts of a path, all bytes or all text; None if it has no fast path."""
         if len(parts) <= _PARTS:
             return None
         return self._verbs.get((method, parts[2], parts[_PARTS], len(parts)))
 
     def take(self, short: Any) -> bool:
-        """Add a request that is complete, or a burst of some, to the group of its resource; False where it takes the
-        usual way."""
+        """Add a complete request or burst to the open group of its resource; False if it takes the slow path."""
         if not self._turn_ends:
-            # Whether it is ready stays as it is within a turn; what is accepted later is checked by the writer.
+            # Readiness is looked at once a turn: what is accepted later is checked by the writer.
             self._taking = self._open and self._ready()
         if not self._taking:
             return False
@@ -191,7 +193,7 @@ class Lane:
             short.at_end_of_turn(self._end_turn)
         group = self._groups.get(place)
         if connection is not None and (group is None or connection not in group.joined) and connection.blocks(place):
-            # What waits for others of its connection holds up no other one.
+            # It has to wait for earlier writes of its connection: in a group of its own it delays no other connection.
             slot = *place, connection
             group = self._groups.get(slot)
         if group is None or not group.add(short, kind, item, caller.id):
@@ -205,7 +207,7 @@ class Lane:
         return True
 
     def begin_before(self, place: tuple[str, ...], connection: WriteOrder) -> None:
-        """Begin with what a connection has asked of a resource, since something else comes behind it there."""
+        """Begin the group with requests of a connection to a resource, before a slow-path write that follows them."""
         if len(place) != 2:
             return
         for slot in (place, (*place, connection)):
@@ -218,7 +220,7 @@ class Lane:
                     self._begin_later(group)
 
     def _admitted(self, short: Sent, kind: Kind[Any]) -> Caller:
-        """Who sent a request, with the right to. Any exception sends it to the slow path."""
+        """The caller of a request, if it has the right to it. Any exception sends it to the slow path."""
         keyring, caller = self._keyring, short.caller
         if caller is not None:
             keyring.check(caller)
@@ -235,10 +237,10 @@ class Lane:
         return caller
 
     def _end_turn(self) -> None:
-        """Carry out the groups of the turn, but for those that wait for another one of their resource.
+        """Carry out the groups of the turn, except those that stay open (`_waits`).
 
-        All are committed at once, and one that waits for nothing else is answered there and then: a task, and the
-        turns of the loop that it takes, would cost as much as a step of the write itself.
+        All share one commit. A group that waits for nothing else is answered in this callback: a task, and the turns
+        of the loop that it takes, would cost as much as a step of the write itself.
         """
         self._turn_ends = False
         for group in list(self._groups.values()):
@@ -250,7 +252,7 @@ class Lane:
             self._commit()
 
     def _commit(self) -> None:
-        """Log what the groups of the turn change, and go on with them."""
+        """Commit the groups of the turn by one transaction, and resume them."""
         self._tasks_too = False
         begun, self._begun = self._begun, []
         try:
@@ -260,12 +262,12 @@ class Lane:
                 group.fresh = False
                 if not work.advance():
                     group.lead.run(work.finish())
-            # Behind the answers: nobody waits for it.
+            # After the answers, which need not wait for metrics.
             self.writer.committer.count()
 
     def _waits(self, group: Group) -> bool:
-        """Whether a group stays open until another one of its resource is applied: it could not be committed before,
-        and grows meanwhile. One with a key that is in progress says so at once.
+        """Whether a group stays open, and grows, until another one of its resource is applied: it could not be
+        committed earlier. Not if they share a key: the answer, that it is in progress, does not wait.
         """
         found = self._applying.get(group.place)
         if found is None:
@@ -274,7 +276,7 @@ class Lane:
         return bool(applying) and all(group.keys.isdisjoint(one.keys) for one in applying)
 
     def _applied(self, place: tuple[str, str], group: Group) -> None:
-        """A group has been applied, or could not be: begin with what waits for it. O(open groups)."""
+        """A group has been applied, or refused: begin the groups that wait for it. O(open groups)."""
         applying = self._applying[place]
         applying.remove(group)
         if not applying:
@@ -284,9 +286,9 @@ class Lane:
                     self._begin_later(waiting)
 
     def _begin(self, group: Group) -> None:
-        """Begin with a group of this turn."""
+        """Begin a group, as far as the commit of this turn."""
         if group.write is not None and not group.write.may_begin:
-            # What it waits for begins in a task, before this one does.
+            # Earlier writes of its sockets begin in tasks first.
             self._tasks_too = True
             self._begin_later(group)
             return
@@ -295,12 +297,12 @@ class Lane:
             self._begun.append((group, work))
 
     def _begin_later(self, group: Group) -> None:
-        """Begin with a group when those are answered that it has waited for."""
+        """Begin a group in a task, in a later turn."""
         group.fresh = False
         group.lead.run(self._taken(group))
 
     def _taken(self, group: Group) -> Coroutine[Any, Any, None]:
-        """What carries out a group, to which nothing is added any more."""
+        """Close a group, and return the coroutine that carries it out."""
         del self._groups[group.slot]
         self._metrics.requests_open.value += group.count
         return self._run(group)
@@ -333,8 +335,7 @@ class Lane:
                     counted = 0
                     await self._take_slow_path(left, tickets)
                     return
-                # It was accepted, as what came behind it on its sockets may have been: carried out now it would be
-                # behind that.
+                # Later writes of its sockets may have been accepted: on the slow path it would come after them.
                 outcomes: list[Outcome] = [problem_of(error) or self._unexpected(group)] * len(tickets)
             else:
                 outcomes = await group.kind.outcomes(job, items)
@@ -350,7 +351,7 @@ class Lane:
                     await self._answer(short, outcome, ticket)
                     left.popleft()
                     continue
-                # As in `_answer`, and counted together: this is what most of them are.
+                # `_answer` inlined, with metrics gathered: most answers come here.
                 status = outcome.status
                 short.answer(status, outcome.body)
                 left.popleft()
@@ -370,18 +371,19 @@ class Lane:
                 group.leave()
 
     async def _claim(self, left: deque[Member]) -> list[Ticket | None]:
-        """Claim the keys of requests. Those whose keys came before are answered; the tickets of the others, which are
-        left."""
+        """Claim the keys of requests, and answer those whose key was used before. Returns the tickets of the others,
+        which stay in `left`."""
         tickets: list[Ticket | None] = []
         answers = self.answers
         for _ in range(len(left)):
-            short, _, whose = left[0]
+            short, _, caller_id = left[0]
             ticket: Ticket | Replay | None = None
             refused: Exception | None = None
             if short.key:
                 try:
-                    row = await answers.look_up(whose, short.key) if answers.elsewhere(whose, short.key) else None
-                    ticket = answers.claim(whose, short.key, short.digest(), row)
+                    stored = answers.elsewhere(caller_id, short.key)
+                    row = await answers.look_up(caller_id, short.key) if stored else None
+                    ticket = answers.claim(caller_id, short.key, short.digest(), row)
                 except Exception as error:
                     refused = error
             member = left.popleft()
@@ -406,7 +408,7 @@ class Lane:
             if ticket is not None:
                 ticket.abandon()
             if short.write_order is None:
-                # Nothing behind it waits, and the routes say it with all headers.
+                # No later write depends on it, and the routes refuse it with all headers.
                 await short.take_slow_path()
                 return
             short.refuse(outcome)
@@ -415,7 +417,7 @@ class Lane:
             short.trace.end(short.verb.route, status)
 
     def _answer_each(self, burst: ShortBurst, outcomes: list[Outcome]) -> None:
-        """Answer a burst, which came on a socket."""
+        """Answer a burst, and count it by status."""
         burst.answer_each(outcomes)
         verb, seconds = burst.verb, perf_counter() - burst.began
         statuses = Counter([one.status if isinstance(one, Answer) else one.status_code for one in outcomes])
@@ -423,7 +425,7 @@ class Lane:
             self._metrics.observe_all(verb.method, verb.route, status, [seconds] * count)
 
     async def _take_slow_path(self, left: deque[Member], tickets: list[Ticket | None]) -> None:
-        """Have what was not changed carried out or refused one by one, in order, before what is behind it."""
+        """Have the routes carry out, one by one, a group that changed nothing, before later writes of its sockets."""
         write_order.detach()
         for ticket in tickets:
             if ticket is not None:
@@ -432,13 +434,13 @@ class Lane:
             await left.popleft()[0].take_slow_path()
 
     def _unexpected(self, group: Group) -> Problem:
-        """Log the exception at hand, which nobody expects of a group, and return what its requests are answered."""
+        """Log the current exception, which is a bug, and return the problem for the group's requests."""
         short, _, _ = group.members[0]
         self._log.exception("requests failed", route=short.verb.route, name=group.place[1])
         return Problem("internal", "the request failed; the service's log says why")
 
     def _fail(self, left: deque[Member], problem: Problem) -> None:
-        """Answer what may have been carried out."""
+        """Answer requests with a problem, although they may have been carried out."""
         now = perf_counter()
         for short, _, _ in left:
             short.fail(problem)

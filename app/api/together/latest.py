@@ -1,4 +1,4 @@
-"""What is made of the configuration that was asked for last."""
+"""A cache of one entry for what is derived from a configuration."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ MadeT = TypeVar("MadeT")
 
 
 class Latest(Generic[ConfigT, MadeT]):
-    """Keeps what `make` makes of a configuration until another one is asked for. Requests of a turn are mostly about
-    one resource, whose configuration is the same object until it is changed.
+    """Caches what `make` makes of the configuration that was asked for last, compared by identity: consecutive requests
+    are mostly about one resource, and its configuration is the same object until it is changed.
 
     >>> latest = Latest(lambda config: [config])
     >>> latest.of("a") is latest.of("a")
@@ -23,7 +23,7 @@ class Latest(Generic[ConfigT, MadeT]):
         self._kept: tuple[ConfigT, MadeT] | None = None
 
     def of(self, config: ConfigT) -> MadeT:
-        """What was made of this configuration, compared by identity."""
+        """What `make` makes of this configuration."""
         kept = self._kept
         if kept is None or kept[0] is not config:
             kept = self._kept = config, self._make(config)

@@ -1,4 +1,4 @@
-"""Requests whose body is a list with one element, carried out together as one list."""
+"""Requests with a list of one element as their body: a group is carried out as one list."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _SKIPPED = Problem("internal")
 
 
 class Listed(NamedTuple):
-    """One request: its element, by the configuration of `engine`; or a burst of so many `requests`: a command."""
+    """A request with its element, read by the configuration of `engine`; or a burst of `requests`, with a command."""
 
     engine: Any
     element: Any
@@ -36,8 +36,8 @@ class Listed(NamedTuple):
 
 
 class Applied(NamedTuple):
-    """The plan of a group of so many `requests`: `read` are the elements that could be read, `positions` those of them
-    that apply, as places in the group."""
+    """The plan of a group of `requests` requests: `read` has the elements that could be parsed, `positions` are the
+    places in the group of those that apply."""
 
     plan: Any
     read: Read[Any]
@@ -46,12 +46,12 @@ class Applied(NamedTuple):
 
 
 class Form(NamedTuple, Generic[ConfigT]):
-    """How requests about elements of one kind are read and answered.
+    """How the elements of a resource type are read and answered.
 
-    `name` is that of the list in the body, which `validator` checks; `command` makes one of elements, and of commands
-    of bursts. Answers have this `status`, and the texts that `texts` gives for the elements of a plan; `kept` gives
-    what is stored of one before the plan is executed, by the place of its element. `cut` makes a command of as many
-    requests of a burst, from the first one on, as are surely valid; None where they are few.
+    `name` is the name of the list in the body, which `validator` checks. `command` makes one command of elements, and
+    of the commands of bursts. Answers have this `status`, and the bodies that `texts` gives for a plan; `kept(plan, i)`
+    is what is stored of the answer about its i-th element before the plan is executed. `cut` makes a command of the
+    longest valid prefix of a burst; None where that is short.
     """
 
     name: str
@@ -64,7 +64,7 @@ class Form(NamedTuple, Generic[ConfigT]):
 
 
 class OneOfMany(Generic[EngineT, ConfigT]):
-    """Requests with one element: see `app.api.together.kind.Kind`."""
+    """A `Kind` of requests with one element each, for any resource type that has lists of them."""
 
     def __init__(self, context: Context[EngineT, ConfigT], form: Form[ConfigT]) -> None:
         self._context = context
@@ -90,7 +90,7 @@ class OneOfMany(Generic[EngineT, ConfigT]):
         return Listed(engine, element)
 
     def _burst(self, engine: EngineT, config: ConfigT, burst: ShortBurst) -> Listed:
-        """The first requests of a burst. Any exception makes them be read one by one."""
+        """The valid prefix of a burst. Any exception makes its requests be read one by one."""
         command = self._form.cut(config, burst.requests)
         if command is None:
             raise Elsewhere
@@ -98,7 +98,7 @@ class OneOfMany(Generic[EngineT, ConfigT]):
         return Listed(engine, command, burst.count)
 
     def subject(self, item: Listed) -> str | None:
-        """Any number of requests may be about the same."""
+        """Any number of requests may be about one element."""
         return None
 
     async def apply(self, name: str, items: Sequence[Listed], tickets: Sequence[Ticket | None]) -> Applied:
@@ -125,7 +125,7 @@ class OneOfMany(Generic[EngineT, ConfigT]):
         return Applied(plan, read, positions(plan), count)
 
     async def outcomes(self, job: Applied, items: Sequence[Listed]) -> list[Outcome]:
-        """Each with its own seq."""
+        """An answer, with a seq of its own, or a problem for each request."""
         plan, read, form = job.plan, job.read, self._form
         found: list[Outcome] = [_SKIPPED] * job.requests
         for at, text in zip(job.positions, form.texts(plan), strict=True):
@@ -135,7 +135,7 @@ class OneOfMany(Generic[EngineT, ConfigT]):
         return found
 
     def _refuse(self, job: Applied, found: list[Outcome]) -> None:
-        """Say of each element that does not apply why it does not."""
+        """Put a problem in place of the outcome of each element that does not apply."""
         plan, read = job.plan, job.read
         faults: dict[int, list[Fault]] = {}
         for fault in plan.faults:

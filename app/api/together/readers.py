@@ -1,4 +1,4 @@
-"""What reads the bodies of `PUT` and `PATCH` of single subscriptions, kept while a configuration is the latest."""
+"""Reading of the bodies of `PUT` and `PATCH` of single subscriptions; parsers are cached by configuration."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from app.security.scopes import Need
 
 
 class Readers(NamedTuple):
-    """By one configuration: what checks the bodies of `PUT` and `PATCH`, and what makes a command of an id and a whole
-    body, or part of one, which are functions of the `reader`."""
+    """For one configuration: the validators of `PUT` and `PATCH`, and the methods of `reader` that make a command of an
+    id and a body, which is a `whole` subscription or `part` of one."""
 
     config: Any
     put: SchemaValidator
@@ -29,8 +29,7 @@ class Readers(NamedTuple):
 
 
 class OfSubscription:
-    """What kinds of requests about one subscription share: how it is addressed, and the readers of the configuration
-    that was asked for last."""
+    """The base of kinds of requests about one subscription."""
 
     def __init__(self, context: Context[Any, Any], routes: SubscriptionRoutes[Any, Any, Any]) -> None:
         self.context = context
@@ -42,8 +41,8 @@ class OfSubscription:
         return Need(f"{self.context.noun}s", "subscribe", name)
 
     def addressed(self, request: ShortRequest, caller: Caller) -> tuple[Any, Readers]:
-        """The engine that a request is about, and what reads bodies by its configuration. Any exception sends
-        the request to the slow path."""
+        """The engine of a request, and the readers for its configuration. Any exception sends the request to the slow
+        path."""
         if request.query or not is_name(request.id):
             raise Elsewhere
         self.routes.require_ids(caller, [request.id])

@@ -1,5 +1,5 @@
-"""Subscriptions that are put or changed one by one, carried out together: a command each and one commit, or what a
-resource type has for many."""
+"""`PUT` and `PATCH` of single subscriptions in groups: by a command each and one commit, or by a command for many where
+the resource type has one."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ JobT = TypeVar("JobT")
 
 
 class Written(NamedTuple):
-    """One request: the change that it asks for, as a command by the configuration of `engine`."""
+    """A request: its change, and the command for it by the configuration of `engine`."""
 
     engine: Any
     change: Change
@@ -29,7 +29,8 @@ class Written(NamedTuple):
 
 
 class Applied(NamedTuple):
-    """The jobs of a group's commands, an exception for each that changed nothing, and the texts of the answers."""
+    """Of each request of a group: its job, or the exception that says why it changed nothing; the text of its answer,
+    and its ticket."""
 
     jobs: list[Any]
     texts: list[str]
@@ -39,11 +40,11 @@ class Applied(NamedTuple):
 class SubscriptionChanges(OfSubscription, ABC, Generic[JobT]):
     """`PUT` and `PATCH` of single subscriptions: see `app.api.together.kind.Kind`.
 
-    `routes` are those of the slow path, which read and answer these requests too.
+    `routes` are those of the slow path; these requests are read and answered by the same code.
     """
 
     def read(self, request: ShortRequest, caller: Caller) -> Written:
-        """The change that a request asks for. Any exception sends it to the slow path."""
+        """Read a request. Any exception sends it to the slow path."""
         id, whole = request.id, request.verb.method == "PUT"
         engine, readers = self.addressed(request, caller)
         validator, command_of = (readers.put, readers.whole) if whole else (readers.patch, readers.part)
@@ -51,11 +52,11 @@ class SubscriptionChanges(OfSubscription, ABC, Generic[JobT]):
         return Written(engine, Change(id, whole, body, readers.config), command_of(id, body))
 
     def subject(self, item: Written) -> str | None:
-        """Any number of requests may be about the same."""
+        """Any number of requests may be about one subscription."""
         return None
 
     async def apply(self, name: str, items: Sequence[Written], tickets: Sequence[Ticket | None]) -> JobT:
-        """Carry out the changes in order. Raises as `carry_out`."""
+        """Carry out the changes in order, and restart lifetimes. Raises as `carry_out`."""
         self._touch(name, items)
         job = await self.carry_out(name, items, tickets)
         self._touch(name, items)
@@ -68,15 +69,15 @@ class SubscriptionChanges(OfSubscription, ABC, Generic[JobT]):
 
     @abstractmethod
     async def carry_out(self, name: str, items: Sequence[Written], tickets: Sequence[Ticket | None]) -> JobT:
-        """The same but for lifetimes. Raises as `Writer.submit` where nothing was changed."""
+        """Carry out the changes in order. Raises as `Writer.submit`, only if nothing was changed."""
 
     @abstractmethod
     async def outcomes(self, job: JobT, items: Sequence[Written]) -> list[Outcome]:
-        """The answers to the requests; a problem for each that does not apply, and has changed nothing."""
+        """The outcome of each request, in order."""
 
 
 class CommandForEach(SubscriptionChanges[Applied]):
-    """Those of resource types that have no command for many."""
+    """Changes of resource types without a command for many: a command each, and one commit."""
 
     async def carry_out(self, name: str, items: Sequence[Written], tickets: Sequence[Ticket | None]) -> Applied:
         routes, texts = self.routes, [""] * len(items)
@@ -88,7 +89,7 @@ class CommandForEach(SubscriptionChanges[Applied]):
             ticket = tickets[at]
             if ticket is None:
                 return Submission(items[at].command, then=show)
-            # The key of a refused change is free before requests behind it, which may have the same: see `receipts`.
+            # The key of a refused change is released at once: a later request may use it (see `receipts`).
             return Submission(
                 items[at].command, lambda plan: [(ticket, routes.skeleton(plan, change))], show, ticket.abandon
             )
@@ -98,7 +99,7 @@ class CommandForEach(SubscriptionChanges[Applied]):
         return Applied(jobs, texts, tickets)
 
     async def outcomes(self, job: Applied, items: Sequence[Written]) -> list[Outcome]:
-        """Each with the subscription as it is at its seq."""
+        """Answers with the subscription as of the seq of the request."""
         routes, found = self.routes, list[Outcome]()
         for item, plan, text, ticket in zip(items, *job, strict=True):
             if isinstance(plan, Refused):
@@ -112,12 +113,12 @@ class CommandForEach(SubscriptionChanges[Applied]):
 
 
 def subscription_changes(context: Context[Any, Any], routes: SubscriptionRoutes[Any, Any, Any]) -> list[Verb]:
-    """The changes of subscriptions of a resource type that are carried out together."""
+    """The verbs of changes of single subscriptions, for a resource type without a command for many."""
     return changing_verbs(CommandForEach(context, routes))
 
 
 def changing_verbs(kind: SubscriptionChanges[Any]) -> list[Verb]:
-    """`PUT` and `PATCH` of a kind."""
+    """The verbs `PUT` and `PATCH` of a kind."""
     noun, routes = kind.context.noun, kind.routes
     path = f"/v1/{noun}s/{{{noun}}}/{routes.collection}/{{id}}"
     return [Verb(kind, method, path, replayed=routes.replayed) for method in ("PUT", "PATCH")]
