@@ -1,8 +1,8 @@
-"""HTTP/1.1 on one connection, with an end to all that a client can make the service hold or wait for.
+"""HTTP/1.1 on one connection, with bounds on the memory and the time that a client can make the service spend.
 
-uvicorn's protocol parses whatever comes, queues the requests behind one that is not answered, and gathers heads in
-quadratic time. Here bytes are parsed a slice at a time, and none while a parsed request waits for its turn or the
-client has not taken what it was sent: what is behind stays in the socket. Heads and bodies have to come in time.
+uvicorn's protocol parses whatever arrives, queues pipelined requests without a bound, and collects heads in quadratic
+time. Here bytes are parsed a slice at a time, and none while a pipelined request is queued or the client has not read
+its response: the rest stays in the socket, as back-pressure. Heads and bodies have timeouts.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from app.streaming.outlet import Outlet
 from app.streaming.sse import CHUNK
 
 LARGEST_HEAD = 1 << 16
-"""Bytes that a request may take up before its body, and between the pieces of it."""
+"""Most bytes of a request's head, and between two pieces of its body."""
 
 SLICE = 1 << 13
-"""Bytes that are parsed at a time: as many requests as fit in them may wait on a connection, a megabyte of memory."""
+"""Bytes that are parsed at a time: the pipelined requests in them may be queued, a megabyte of memory at most."""
 
 JOINED = 1 << 16
-"""Bytes up to which what follows the head of a response is copied, so that both are written as one."""
+"""Most bytes after the head of a response that are copied behind it, to write both by one call."""
 
 _ABSOLUTE = re.compile(rb"https?://([^/?#@]+)((?:[/?#].*)?)", re.IGNORECASE)
-"""A target that names the host that is asked, and its rest. One with a user is none: it hides the host."""
+"""A target in absolute form: its host, and the rest. One with a user does not match, since that hides the host."""
 
 
 class Flow(FlowControl):
-    """Flow control that reads nothing while it is `held`, whatever the requests under way ask for. `paused` is whether
-    reading was paused since it was last set to false.
+    """Flow control that does not resume reading while it is `held`. `paused` says whether reading was paused since it
+    was last set to false.
     """
 
     held = False
@@ -54,11 +54,11 @@ class Flow(FlowControl):
 class HttpProtocol(HttpToolsProtocol):
     """One connection.
 
-    `_gathered` are the bytes since the last end of a head or of a piece of a body, `_came` those of the body since
-    somebody last looked. `_rest` was read and is not parsed yet. `_untaken` says that the client has not taken the last
-    response yet, so that the next request waits; `_refused` that nothing more is read. `_outlet` is that of the last
-    stream. Nothing has come since `_idle_since`, where that is not None, which `_idle` looks at. `_again` is a head to
-    be read again, before what is behind it, empty where there is none.
+    `_gathered` counts the bytes since the end of the last head or piece of a body, `_came` those of the body since the
+    last check of its rate (`_look`). `_rest` was read and is not parsed. `_untaken`: the client has not read the last
+    response, so the next request waits. `_refused`: nothing more is read. `_outlet` is that of the last stream.
+    `_idle_since` is when the connection became idle, None while it is not; `_idle` is the timer that checks it.
+    `_again` is a head to be parsed a second time, before the bytes after it, or empty.
     """
 
     # Python keeps few attributes of an object where they are found fastest, and uvicorn has as many.
@@ -127,7 +127,7 @@ class HttpProtocol(HttpToolsProtocol):
             self.on_response_complete()
 
     def _shut(self) -> None:
-        """Let the last stream find out again whether it may write."""
+        """Have the last stream's outlet check again whether it may write."""
         if self._outlet is not None:
             self._outlet.shut()
 
@@ -141,7 +141,7 @@ class HttpProtocol(HttpToolsProtocol):
         self._take(data)
 
     def _take_rest(self) -> None:
-        """Parse what was read until another request waits for its turn."""
+        """Parse what was read, until a pipelined request is queued."""
         rest, at = self._rest, 0
         while at < len(rest) and not self.flow.held and self._takes():
             self._take(rest[at : at + SLICE])
@@ -157,9 +157,9 @@ class HttpProtocol(HttpToolsProtocol):
             self._expect_nothing()
 
     def _parse(self, data: bytes) -> None:
-        """Parse as uvicorn does, except for a request that asks for another protocol than WebSocket, as the first one
-        of some clients on a connection does: its head is parsed again without that. The parser would pass over its
-        body, and read what comes of it later as further requests.
+        """Parse as uvicorn does, except for a request to upgrade to another protocol than WebSocket, which some clients
+        send first: its head is parsed again without the header. Otherwise the parser would skip its body, or read it as
+        further requests.
         """
         self._unset_keepalive_if_required()
         while data:
@@ -172,7 +172,7 @@ class HttpProtocol(HttpToolsProtocol):
             except HttpParserUpgrade as upgrade:
                 if self._again:
                     data, self._again = self._again + data[upgrade.args[0] :], b""
-                    # The one before may be at its end.
+                    # The former parser may have ended.
                     self.parser = _parser(self)
                     continue
                 if self._should_upgrade():
@@ -191,12 +191,12 @@ class HttpProtocol(HttpToolsProtocol):
             self._wait()
 
     def _expect_nothing(self) -> None:
-        """A request has ended that was answered before: the connection is idle from now on."""
+        """A request has ended after its response: the connection is idle."""
         if self._takes():
             self._begin_idle()
 
     def _takes(self) -> bool:
-        """Whether what comes on the connection is still for this protocol."""
+        """Whether this protocol still parses what arrives."""
         return not (self._refused or self.transport.is_closing()) and self.transport.get_protocol() is self
 
     def _head_came(self) -> None:
@@ -226,7 +226,7 @@ class HttpProtocol(HttpToolsProtocol):
             extensions: dict[str, Any] = {CHUNK: self._outlet}
             self.scope["extensions"] = extensions
         elif path:
-            self.cycle.transport = Together(self.loop, self.transport)
+            self.cycle.transport = JoinedWrites(self.loop, self.transport)
         if self.pipeline:
             self.flow.held = True
 
@@ -247,14 +247,12 @@ class HttpProtocol(HttpToolsProtocol):
             self.headers[:] = [(b"host", host), *others]
 
     def _check_tunnel(self) -> None:
-        """Refuse to be a tunnel: the parser takes the head of `CONNECT` for its end, and would read what comes behind
-        it as further requests.
-        """
+        """Refuse `CONNECT`: the parser expects no body, and would read what follows as further requests."""
         if self.parser.get_method() == b"CONNECT":
             self._stop(Problem("method-not-allowed", "the service is no proxy", headers={"Allow": ""}))
 
     def _plain_head(self) -> bytes:
-        """The head of this request without the protocols that it asks for; empty where it asks for none."""
+        """The head of this request without the header `Upgrade`; empty if it has none."""
         kept = [(name, value) for name, value in self.headers if name != b"upgrade"]
         if len(kept) == len(self.headers):
             return b""
@@ -281,9 +279,7 @@ class HttpProtocol(HttpToolsProtocol):
         super().on_message_complete()
 
     def _check_coding(self) -> None:
-        """Refuse a body in another transfer coding than chunks: the parser takes off those alone, and what is inside
-        would be read as if it were the body.
-        """
+        """Refuse transfer codings other than chunked, which the parser would leave in the body undecoded."""
         codings = [value.strip().lower() for name, value in self.headers if name == b"transfer-encoding"]
         if codings and codings != [b"chunked"]:
             self._stop(Problem("malformed", "the only transfer coding that is understood is chunked"))
@@ -296,7 +292,7 @@ class HttpProtocol(HttpToolsProtocol):
         return upgrades
 
     def _check_handshake(self) -> None:
-        """Refuse a handshake that the socket's protocol would wait with."""
+        """Refuse a handshake that the WebSocket protocol could not answer at once."""
         why = None
         if self.parser.get_method() != b"GET":
             why = "a WebSocket is opened by GET"
@@ -340,7 +336,7 @@ class HttpProtocol(HttpToolsProtocol):
         self._refuse(self._problem or Problem("malformed", msg))
 
     def _refuse(self, problem: Problem) -> None:
-        """Read nothing more, and answer what cannot be read once all before it is answered."""
+        """Read nothing more, and answer with a problem once all requests before are answered."""
         self._wait_no_more()
         self._shut()
         self._rest = b""
@@ -353,7 +349,7 @@ class HttpProtocol(HttpToolsProtocol):
                 # It was answered before its body was whole: another answer would be that of the next request.
                 self.transport.close()
         elif self.pipeline or not cycle.more_body:
-            # Where what is wrong came behind a whole request, that one is the last to be answered.
+            # If a complete request came before the fault, its response is the last.
             cycle.keep_alive = False
             if cycle.more_body:
                 # Those before its head are whole: it is answered in its turn.
@@ -374,8 +370,8 @@ class HttpProtocol(HttpToolsProtocol):
     # --- keep-alive -------------------------------------------------------------------------------------------------
 
     def _unset_keepalive_if_required(self) -> None:
-        """Something has come. uvicorn ends a timer here and begins one with each response, which costs more than to
-        look now and then.
+        """Bytes have arrived. uvicorn cancels a timer here and starts one with each response, which costs more than a
+        check now and then.
         """
         self._idle_since = None
 
@@ -385,10 +381,10 @@ class HttpProtocol(HttpToolsProtocol):
             self._idle = self.loop.call_later(self.timeout_keep_alive, self._look_idle)
 
     def _look_idle(self) -> None:
-        """Close the connection if nothing has come for as long as it is kept alive."""
+        """Close the connection if it was idle for the keep-alive timeout."""
         self._idle = None
         if self._idle_since is None:
-            # The end of the request that came starts the timer again, or that of its response.
+            # The end of the request under way, or of its response, starts the timer again.
             return
         left = self._idle_since + self.timeout_keep_alive - self.loop.time()
         if left > 0:
@@ -415,7 +411,7 @@ class HttpProtocol(HttpToolsProtocol):
             self._patience = None
 
     def _look(self) -> None:
-        """See whether a head or body still comes. No time counts in which nothing is read."""
+        """Check that a head or body still arrives. Time in which reading is paused does not count."""
         self._patience = None
         if self.flow.paused or self.flow.read_paused:
             self._wait()
@@ -428,7 +424,7 @@ class HttpProtocol(HttpToolsProtocol):
             # Nobody waits for what is left of the body.
             self.transport.close()
         elif self.cycle.response_started or self._came >= self._limits.body_rate * self._limits.body_seconds:
-            # Where the answer has begun the two talk with each other.
+            # Once the response has begun, the rest of the body may depend on it: no rate is required.
             self._came = 0
             self._wait()
         else:
@@ -440,15 +436,15 @@ class HttpProtocol(HttpToolsProtocol):
 
 
 def _parser(protocol: HttpProtocol) -> HttpRequestParser:
-    """A parser as uvicorn makes one: what comes behind the last request of a connection is passed over."""
+    """A parser as uvicorn makes one: it ignores what follows the last request of a connection."""
     parser = HttpRequestParser(protocol)
     parser.set_dangerous_leniencies(lenient_data_after_close=True)
     return parser
 
 
-class Together:
-    """The transport of one cycle, by which the head of its response is written together with what follows at once:
-    apart, each wakes the client.
+class JoinedWrites:
+    """The transport of one cycle, which joins the head of a response and the first piece of its body into one write:
+    two writes would wake the client twice.
     """
 
     __slots__ = ("_held", "_loop", "_to")
@@ -457,10 +453,10 @@ class Together:
         self._loop = loop
         self._to = to
         self._held: bytes | None = None
-        """The head until something follows, at most to the end of the loop's turn."""
+        """The head until the body follows, at most to the end of the turn of the event loop; empty once written."""
 
     def write(self, data: bytes) -> None:
-        """Write, sooner or later."""
+        """Write, or hold a head."""
         if self._held is None:
             self._held = data
             self._loop.call_soon(self._flush)

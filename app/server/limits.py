@@ -1,4 +1,4 @@
-"""What both protocols share: their limits, the refusal before any route is reached, and readers that take nothing."""
+"""What HTTP and WebSocket share: limits of connections, refusals by the protocol, timeouts of stalled clients."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _MOST_FILES = 1 << 20
 
 
 class Limits(NamedTuple):
-    """Seconds that a client may take: for a head, between the pieces of a body, and while it takes nothing though the
-    write buffer is full. `body_rate` is the least of a body in bytes a second.
+    """Timeouts of a connection in seconds: for a head, between two pieces of a body, and for a client that reads
+    nothing while the write buffer is full (`unread_seconds`). `body_rate` is the least rate of a body, in bytes/s.
     """
 
     head_seconds: float
@@ -48,7 +48,7 @@ def limits_of(config: Config) -> Limits:
 
 
 def refusal(problem: Problem, headers: Iterable[tuple[bytes, bytes]]) -> bytes:
-    """A problem as the last response on a connection."""
+    """The bytes of a problem as the last response on a connection, with these headers."""
     response = problem.response()
     lines = [STATUS_LINE[response.status_code]]
     lines += [b"%s: %s\r\n" % pair for pair in (*headers, *response.raw_headers, (b"connection", b"close"))]
@@ -56,10 +56,10 @@ def refusal(problem: Problem, headers: Iterable[tuple[bytes, bytes]]) -> bytes:
 
 
 class Unread:
-    """Aborts a connection that takes nothing for `seconds` while its write buffer is full.
+    """Aborts a connection whose client reads nothing for `seconds` while the write buffer is full.
 
-    `begin` and `end` follow the transport's `pause_writing` and `resume_writing`. What is taken in between counts, so a
-    slow reader stays. O(1) each.
+    `begin` and `end` are called by the transport's `pause_writing` and `resume_writing`. A client that reads slowly is
+    not aborted: the timer starts again as long as the buffer shrinks. O(1) each.
     """
 
     __slots__ = ("_loop", "_seconds", "_size", "_timer", "_transport")

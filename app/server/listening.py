@@ -41,9 +41,8 @@ class ListeningServer(uvicorn.Server):
 def config_for(
     app: Any, settings: Settings, sockets: Iterable[socket.socket], http: type[HttpProtocol], date: bool = True
 ) -> ServerConfig:
-    """How an application is served on sockets that listen, by the protocol `http`; with `date` responses have one.
-
-    As many files may be open from now on as the system allows.
+    """uvicorn's configuration for an application on listening sockets, with the protocol `http`; with `date` responses
+    have that header. Raises the limit of open files to what the system allows, and bounds unread data on the sockets.
     """
     raise_file_limit()
     for one in sockets:

@@ -1,6 +1,6 @@
-"""Short requests: small writes that wait for others of their turn of the loop, and are answered without a task each.
+"""Short requests over HTTP, which the lane carries out in groups and answers without a task or an ASGI scope.
 
-Such a request takes the place that uvicorn's cycle of request and response has in its protocol.
+In uvicorn's protocol such a request takes the place of a `RequestResponseCycle`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from app.security.callers import Caller
 from app.write_path.idempotency import hash_request
 
 _PLAIN = frozenset({b"accept", b"accept-encoding", b"accept-language", b"traceparent", b"tracestate", b"user-agent"})
-"""Headers that change nothing about a request; whether it is traced is asked later."""
+"""Headers that do not keep a request from being short; the tracing ones are read later."""
 
 _JSON = ((b"content-type", b"application/json"),)
 
@@ -34,21 +34,21 @@ _START = token_hex(4).encode()
 
 
 class _Unused:
-    """Stands for the event by which a task would be told that more has come."""
+    """In place of the event on which an ASGI task waits for more of the body: a short request has no task."""
 
     def set(self) -> None:
-        """Nobody waits."""
+        """Nothing waits for it."""
 
 
 _UNUSED = _Unused()
 
 
 class Short(CheckedOnce):
-    """A short request on a connection, see `app.api.together.kind.ShortRequest`; `body` is as it came. So is `line`,
-    the line before the headers, and `stem`, the part of it before the id. Both are empty where uvicorn's parser has
-    read the request, and `stem` also where there is no id.
+    """A short request over HTTP, see `app.api.together.kind.ShortRequest`.
 
-    The other attributes are those by which uvicorn's protocol looks at a request under way.
+    `body` is as received. `line` is the request line up to the version, and `stem` the part of it before the id: both
+    are empty if uvicorn's parser has read the request, `stem` also if there is no id. The other attributes are those of
+    uvicorn's cycle, which its protocol reads and sets.
     """
 
     __slots__ = (
@@ -119,7 +119,7 @@ class Short(CheckedOnce):
         task.add_done_callback(tasks.discard)
 
     def answer(self, status: int, body: bytes) -> None:
-        # As in `_answer`, without the calls: this is what most answers are.
+        # `_answer` inlined: most answers come here.
         protocol = self.protocol
         self.response_started = self.response_complete = True
         state = protocol.server_state
@@ -159,7 +159,7 @@ class Short(CheckedOnce):
 
 
 _default: tuple[list[tuple[bytes, bytes]], bytes] = [], b""
-"""The headers of every response, which uvicorn makes afresh once a second, and their lines."""
+"""uvicorn's default headers, a new list once a second, and their lines."""
 
 
 def _lines_of(state: ServerState) -> bytes:
@@ -174,8 +174,8 @@ def _lines(headers: Iterable[tuple[bytes, bytes]]) -> bytes:
 
 
 class Head(NamedTuple):
-    """What the headers of a plain request say. `length` is that of its body; `has_json` says that it is stated, and
-    that there is JSON.
+    """The headers of a plain request, as received and parsed. `length` is that of the body; `has_json` says that it is
+    given, and the content type is JSON.
     """
 
     headers: list[tuple[bytes, bytes]]
@@ -189,8 +189,8 @@ class Head(NamedTuple):
 def short_request(
     protocol: HttpToolsProtocol, lane: Lane, method: bytes, head: Head | None, slow_path: Callable[[Short], None]
 ) -> Short | None:
-    """The request whose head was just read, if it is short by its head: a plain one, with a small body of JSON where
-    its verb has one, and none elsewhere. `head` is what its headers say, where that is known.
+    """The request whose head was just parsed, if that of a short one: of a known verb, with plain headers, and a small
+    JSON body where the verb has one, none elsewhere. None for any other. `head` is the parsed headers, if known.
     """
     url = protocol.url
     path, _, query = url.partition(b"?")
@@ -213,7 +213,7 @@ def short_request(
 
 
 def _plain_head(headers: list[tuple[bytes, bytes]]) -> Head | None:
-    """What headers say, None where one of them changes what the request means."""
+    """The headers of a request, parsed; None if one of them keeps it from being short."""
     host = authorization = key = b""
     length = hosts = lengths = types = keys = 0
     for name, value in headers:

@@ -38,7 +38,7 @@ LARGEST_FRAMED = 0xFFFF
 """Bytes of a message that is put into a frame here; larger ones are left to the parser."""
 
 LARGEST_WRITTEN = 4 << 20
-"""Bytes of messages that are written in one piece, each in a frame of its own."""
+"""Most bytes of messages, each in a frame of its own, that are joined into one write."""
 
 MASKED = 0x80
 
@@ -46,23 +46,23 @@ MOST_FRAGMENTS = 1_024
 """Fragments of one message."""
 
 MOST_IDLE_FRAMES = 100
-"""Frames without an operation in them that may come in a second: control frames, and empty fragments."""
+"""Most frames without an operation a second: control frames, and empty fragments."""
 
 MOST_PONGS = 1 << 14
-"""Bytes of pongs that are written while the write buffer is full."""
+"""Most bytes of pongs while the write buffer is full; beyond it the connection is aborted."""
 
 SLICE = 1 << 12
-"""Bytes of frames that are parsed at a time; no more are while a message waits."""
+"""Bytes of frames that the library parses at a time; none while a message waits for the application."""
 
 SLICE_OF_WHOLE = 1 << 15
-"""Bytes of whole messages in one frame each that are taken apart at a time."""
+"""Bytes of single-frame messages that are parsed here at a time."""
 
 MOST_WHOLE = 256
-"""The same of messages: in memory one takes two hundred bytes, however small it is."""
+"""Single-frame messages that are parsed at a time: each takes two hundred bytes of memory, however small it is."""
 
 
 class Messages(asyncio.Queue[ASGIReceiveEvent]):
-    """What waits for the application: messages that came together are put here and taken at once."""
+    """The messages that wait for the application, with operations on several at once."""
 
     _queue: deque[ASGIReceiveEvent]
 
@@ -85,7 +85,7 @@ class SocketProtocol(WebSocketsSansIOProtocol):
     queue: Messages
 
     _rest = b""
-    """What was read and is not parsed yet."""
+    """Bytes that were read and are not parsed."""
     _fragments = 0
     _idle = 0
     """Frames without an operation since `_since`."""
@@ -93,11 +93,11 @@ class SocketProtocol(WebSocketsSansIOProtocol):
     _pongs = 0
     """Bytes of pongs since the write buffer was full."""
     _owed = 0
-    """Bytes of a frame that the parser has begun and are still to come."""
+    """Bytes that the library still expects of the frame it has begun."""
     _in_fragments = False
-    """Whether a message has begun whose last fragment has not come."""
-    _heard = False
-    """Whether something was read since the last ping, or a pong was waited for in vain."""
+    """Whether the last fragment of a message is still to come."""
+    _read_since_ping = False
+    """Whether anything was read since the last ping, or since the last timeout of its pong."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
@@ -131,7 +131,7 @@ class SocketProtocol(WebSocketsSansIOProtocol):
     # --- frames -----------------------------------------------------------------------------------------------------
 
     def data_received(self, data: bytes) -> None:
-        self._heard = True
+        self._read_since_ping = True
         self._rest += data
         self._take_rest()
 
@@ -166,9 +166,9 @@ class SocketProtocol(WebSocketsSansIOProtocol):
             self._refuse_handshake(self.conn.handshake_exc)
 
     def _take_whole(self, rest: bytes, at: int, end: int) -> int:
-        """Queue messages that came in one frame each, from `at` up to about `end`; where the first other one begins.
+        """Queue the single-frame messages from `at` up to about `end`; returns where the first other frame begins.
 
-        One that is empty, too large, badly encoded or not as frames should be is an other one: it is for the parser.
+        That is any frame which is incomplete, empty, too large, not UTF-8 or malformed: the library parses it.
         """
         conn, length = self.conn, len(rest)
         if conn.state is not State.OPEN or conn.extensions or self.close_sent:
@@ -204,7 +204,7 @@ class SocketProtocol(WebSocketsSansIOProtocol):
         return at
 
     def _begin_frame(self, rest: bytes, at: int) -> bool:
-        """Note how long the frame is that begins here; false where its head has not come."""
+        """Set `_owed` for the frame that begins here; false if its head is incomplete."""
         head = rest[at : at + 14]
         if len(head) < 2:
             return False
@@ -228,7 +228,7 @@ class SocketProtocol(WebSocketsSansIOProtocol):
 
     def _read_on(self) -> None:
         """Parse more, or let more come: the application has taken all messages."""
-        self._heard = True
+        self._read_since_ping = True
         self.read_paused = False
         if self._rest:
             self._take_rest()
@@ -243,7 +243,7 @@ class SocketProtocol(WebSocketsSansIOProtocol):
         return found
 
     def _writes_now(self) -> bool:
-        """Whether what is sent can be written in frames at once."""
+        """Whether frames can be written without waiting."""
         return (
             self.writable.is_set()
             and self.handshake_complete
@@ -254,7 +254,7 @@ class SocketProtocol(WebSocketsSansIOProtocol):
         )
 
     def _write_now(self, messages: Sequence[Content]) -> bool:
-        """Write messages in one piece; false where they have to wait, or are too large for that."""
+        """Write messages by one call; false, with nothing written, if they have to wait or are too large for that."""
         if not self._writes_now():
             return False
         pieces: list[bytes] = []
@@ -305,7 +305,7 @@ class SocketProtocol(WebSocketsSansIOProtocol):
             }
 
     def _allow(self, most: int) -> None:
-        """Take messages of up to so many bytes from now on."""
+        """Accept messages of up to `most` bytes from now on."""
         self.conn.max_message_size = most
 
     def handle_text(self, event: Frame) -> None:
@@ -361,14 +361,14 @@ class SocketProtocol(WebSocketsSansIOProtocol):
             super().handle_pong(event)
 
     def send_keepalive_ping(self) -> None:
-        self._heard = False
+        self._read_since_ping = False
         super().send_keepalive_ping()
 
     def keepalive_timeout(self) -> None:
         self._outlet.shut()
-        if (self.read_paused or self._heard) and self.ping_timeout is not None:
-            # The pong may have come: it is read when what came ahead of it has been taken.
-            self._heard = False
+        if (self.read_paused or self._read_since_ping) and self.ping_timeout is not None:
+            # The pong may have arrived: it is read after the messages before it.
+            self._read_since_ping = False
             self.pong_timer = self.loop.call_later(self.ping_timeout, self.keepalive_timeout)
         else:
             super().keepalive_timeout()
@@ -379,7 +379,7 @@ class SocketProtocol(WebSocketsSansIOProtocol):
             self._may_idle()
 
     def _may_idle(self) -> bool:
-        """Count a frame without an operation; false where those come too often, which ends the connection."""
+        """Count a frame without an operation; false if there are too many of them, which ends the connection."""
         now = self.loop.time()
         if now - self._since >= 1.0:
             self._idle, self._since = 0, now

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from app.server.http import JOINED, Together
+from app.server.http import JOINED, JoinedWrites
 
 LONG = "b" * (JOINED + 1)
 
@@ -46,7 +46,7 @@ class Written(asyncio.Transport):
 def test_a_head_is_written_with_what_follows_in_its_turn(steps: list[str | None], expected: list[bytes]) -> None:
     async def run() -> list[bytes]:
         to = Written()
-        together = Together(asyncio.get_running_loop(), to)
+        together = JoinedWrites(asyncio.get_running_loop(), to)
         for step in steps:
             if step is None:
                 await asyncio.sleep(0)
