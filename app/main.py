@@ -156,7 +156,7 @@ def create_app(
             lifecycle.refused = lambda: found.log.refused
             lifecycle.about_node, lifecycle.unready = made.node.about, made.node.unready
             lifecycle.takes_small_writes = made.node.takes_small_writes
-            made.node.restart = lifecycle.start_anew
+            made.node.restart = lifecycle.end_to_restart
             made.on_lost = lifecycle.fail
             lifecycle.stopping.append(made.kernels.stop)  # requests that wait for kernels would hold up the end
             return made
@@ -180,7 +180,7 @@ def create_app(
                     raise
                 log.warning("waiting for room on the disk", data=str(settings.data), error=str(error))
                 if await asyncio.to_thread(wait_for_room, settings.data, lambda: lifecycle.ending):
-                    lifecycle.start_anew("there is room on the disk again")
+                    lifecycle.end_to_restart("there is room on the disk again")
                 raise Interrupted from error
 
         async def restart(why: Exception, rejoin: bool = False) -> Interrupted:
@@ -189,7 +189,7 @@ def create_app(
             """
             if rejoin:
                 await asyncio.to_thread(give_up, settings.data, str(why))
-            lifecycle.start_anew(str(why))
+            lifecycle.end_to_restart(str(why))
             return Interrupted()
 
         async def begin() -> None:

@@ -165,7 +165,7 @@ def _serve_in_group(settings: Settings, sockets: list[socket.socket]) -> None:
         raise fail(f"the service has ended: {lost}") from None
     except Exception as error:
         raise fail(f"the service could not start: {error}") from None
-    if app.state.lifecycle.again:
+    if app.state.lifecycle.restarts:
         for one in sockets:
             one.close()
         time.sleep(PAUSE)

@@ -129,8 +129,8 @@ class ResourceType(ABC):
         """A value of a configuration in messages, a tuple as a list."""
         return repr(list(value) if isinstance(value, tuple) else value)
 
-    def together(self, jobs: Sequence[Any]) -> Work:
-        """One pass for several jobs that are not `alone`."""
+    def combine(self, jobs: Sequence[Any]) -> Work:
+        """Several jobs, none of them `alone`, as one pass of the kernels."""
         raise NotImplementedError(f"jobs of {self.prefix} are alone")
 
     def lifetimes(self, engine: Any) -> Iterable[tuple[str, float]]:

@@ -61,7 +61,7 @@ class BoardType(ResourceType):
         self.check_fixed(engine.latest_config, config)
         return engine.prepare(Configure(config.ks, config.algorithm, zones=config.zones or 0))
 
-    def together(self, jobs: Sequence[EventsPlan]) -> EventsGroup:
+    def combine(self, jobs: Sequence[EventsPlan]) -> EventsGroup:
         return EventsGroup(jobs)
 
     def lifetimes(self, engine: BoardEngine) -> Iterator[tuple[str, float]]:

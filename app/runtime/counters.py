@@ -1,6 +1,6 @@
-"""Metrics that are counted by one thread at a time, without the locks of the library.
+"""Prometheus collectors without locks, for metrics that one thread at a time updates.
 
-It takes one for each number that it adds, eight for a small write.
+Those of prometheus_client take a lock for each update: eight for a small write.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
 
 
-class Spread:
-    """How many values are at most as large as each of some bounds, and their sum."""
+class Buckets:
+    """The buckets of a histogram: how many values are in each, and the sum of all. `bounds` are ascending."""
 
     __slots__ = ("_bounds", "counts", "total")
 
@@ -25,12 +25,12 @@ class Spread:
         self.total = 0.0
 
     def add(self, value: float) -> None:
-        """Count a value."""
+        """Count a value. O(log bounds)."""
         self.counts[bisect_left(self._bounds, value)] += 1
         self.total += value
 
     def add_all(self, values: Sequence[float]) -> None:
-        """Count values, at least one."""
+        """Count values, at least one. O(values)."""
         if len(values) == 1:
             self.add(values[0])
             return
@@ -44,28 +44,28 @@ class Spread:
         self.total += sum(values)
 
     def buckets(self) -> list[tuple[str, float]]:
-        """How many are at most as large as each bound says."""
+        """The cumulative counts by upper bound, as Prometheus has them."""
         bounds = (*map(floatToGoString, self._bounds), "+Inf")
         return list(zip(bounds, map(float, accumulate(self.counts)), strict=True))
 
 
-class Histogram(Collector):
-    """A `Spread` by its name."""
+class UnlockedHistogram(Collector):
+    """A histogram."""
 
     def __init__(self, name: str, help_text: str, bounds: Sequence[float]) -> None:
         self._about = name, help_text
-        self._spread = Spread(bounds)
-        self.observe = self._spread.add
+        self._buckets = Buckets(bounds)
+        self.observe = self._buckets.add
 
     def describe(self) -> Iterable[Metric]:
         return [HistogramMetricFamily(*self._about)]
 
     def collect(self) -> Iterable[Metric]:
-        return [HistogramMetricFamily(*self._about, buckets=self._spread.buckets(), sum_value=self._spread.total)]
+        return [HistogramMetricFamily(*self._about, buckets=self._buckets.buckets(), sum_value=self._buckets.total)]
 
 
-class Level(Collector):
-    """A number that goes up and down."""
+class UnlockedGauge(Collector):
+    """A gauge: set its `value`."""
 
     def __init__(self, name: str, help_text: str) -> None:
         self._about = name, help_text
@@ -78,8 +78,8 @@ class Level(Collector):
         return [GaugeMetricFamily(*self._about, value=float(self.value))]
 
 
-class Tally:
-    """A number that grows."""
+class Count:
+    """The value of a counter for one combination of labels."""
 
     __slots__ = ("count",)
 
@@ -87,16 +87,16 @@ class Tally:
         self.count = 0
 
 
-class Tallies(Collector):
-    """Numbers that grow, by their labels."""
+class UnlockedCounter(Collector):
+    """A counter with labels."""
 
     def __init__(self, name: str, help_text: str, labels: Sequence[str]) -> None:
         self._about = name, help_text, None, labels
-        self._found: dict[tuple[str, ...], Tally] = {}
+        self._found: dict[tuple[str, ...], Count] = {}
 
-    def at(self, *labels: str) -> Tally:
-        """The one with these labels, which is shown from now on."""
-        return self._found.setdefault(labels, Tally())
+    def at(self, *labels: str) -> Count:
+        """The count for these labels, created at 0."""
+        return self._found.setdefault(labels, Count())
 
     def describe(self) -> Iterable[Metric]:
         return [CounterMetricFamily(*self._about)]

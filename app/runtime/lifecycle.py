@@ -1,4 +1,4 @@
-"""Whether the service serves requests, and what happens when it ends."""
+"""The state of the service: starting, ready, ending; and the order and the deadline of its end."""
 
 from __future__ import annotations
 
@@ -12,25 +12,26 @@ from app.runtime import logs
 from app.runtime.kernels import Kernels
 
 AT_THE_END = 0.25
-"""The share of the time to end in that is left for closing, when requests have had theirs."""
+"""The share of the shutdown timeout that is kept for closing, after requests and streams."""
 
 log = logs.get("service")
 
 
 class Lifecycle:
-    """Whether requests are served, and why no writes are (`refused`), where that is so.
+    """The lifecycle of one service.
 
-    `stopping` is called once, before open connections are waited for; `failed` when the service that listens already
-    could not be started, or cannot go on, which `error` says. `owns_process`: the process has nothing else to do.
-    `follows`: it is to be a replica, unless it finds out that it leads.
+    `ready`: requests are served. `refused` returns why writes are not, None if they are. `stopping` are called once,
+    before the server waits for open connections. `failed` is called, with `error` set, if the service cannot start or
+    go on although it listens. `owns_process`: the process may be ended with the service. `follows`: it starts as a
+    replica, unless it finds that it is the leader.
     """
 
     def __init__(self, follows: bool = False) -> None:
         self.ready = False
         self.owns_process = False
         self.ending = False
-        self.again = False
-        """Whether the process is to restart once this service has ended."""
+        self.restarts = False
+        """Whether `restart` is called once this service has ended."""
         self.restart: Callable[[], None] = lambda: None
         """Replaces the process by a new one."""
         self.kernels: Kernels | None = None
@@ -44,31 +45,31 @@ class Lifecycle:
             "role": "replica" if follows else "leader",
             **unknown,
         }
-        """What is said of this node among its replicas; before it is known, with no epoch."""
+        """This node's role, term and log position, for other nodes and clients; the epoch is "" until it is known."""
         self.unready: Callable[[], str | None] = lambda: None
-        """Why this node is not to be used, as a replica that is far behind; None where it is."""
+        """Why a load balancer must not use this node, as for a replica with too much lag; None if it may."""
         self.takes_small_writes: Callable[[], bool] = lambda: True
         self.stopping: list[Callable[[], None]] = []
         self.draining: Callable[[], Awaitable[None]] | None = None
         self._until: float | None = None
 
     def fail(self, error: Exception) -> None:
-        """End, because the service cannot go on."""
+        """End because of an error that the service cannot recover from."""
         log.critical("the service cannot go on", error=str(error))
         self.error = error
         self.stop()
         self.failed()
 
-    def start_anew(self, why: str) -> None:
-        """End, and restart the process in another role."""
+    def end_to_restart(self, why: str) -> None:
+        """End, and replace the process by a new one, as for another role."""
         log.warning("the service restarts", why=why)
-        self.again = True
+        self.restarts = True
         self.stop()
         self.failed()
 
     def end_within(self, seconds: float) -> None:
-        """End within so many seconds, which count from the first call. A process that has nothing else to do ends then
-        in any case: what is durable is there at the next start, and nothing else was answered.
+        """Set the deadline of the end; calls after the first do nothing. A process that the service owns exits at the
+        deadline in any case: what was answered is durable, and is replayed at the next start.
         """
         if self._until is not None:
             return
@@ -79,16 +80,16 @@ class Lifecycle:
             timer.start()
 
     def left(self, otherwise: float) -> float:
-        """Seconds that are left to end in; `otherwise` where there is no limit."""
+        """Seconds until the deadline; `otherwise` if there is none."""
         return otherwise if self._until is None else max(0.0, self._until - time.monotonic())
 
     async def drain(self) -> None:
-        """Wait until the streams have ended, so that the server does not cut them."""
+        """Wait until streams have sent their last messages, before the server closes connections."""
         if self.draining is not None:
             await self.draining()
 
     def stop(self) -> None:
-        """Serve nothing more and end what would not end by itself."""
+        """Serve no more requests, and end what would not end by itself."""
         self.ready = False
         self.ending = True
         hooks, self.stopping = self.stopping, []
@@ -96,8 +97,8 @@ class Lifecycle:
             hook()
 
     def _end_now(self) -> None:
-        """Leave without waiting for threads, which cannot be interrupted."""
+        """Exit without waiting for threads, which cannot be interrupted."""
         log.warning("ended without waiting for what still runs: it is durable, or was not answered")
-        if self.again:
+        if self.restarts:
             self.restart()
         os._exit(0 if self.error is None else 1)

@@ -6,15 +6,14 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
-from prometheus_client import CollectorRegistry, Counter, Gauge
-from prometheus_client import Histogram as LockedHistogram
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.exposition import generate_latest
 from prometheus_client.platform_collector import PlatformCollector
 from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 
-from app.runtime.counters import Histogram, Level, Spread, Tallies, Tally
+from app.runtime.counters import Buckets, Count, UnlockedCounter, UnlockedGauge, UnlockedHistogram
 
 CollectorT = TypeVar("CollectorT", bound=Collector)
 
@@ -35,13 +34,17 @@ class Metrics:
         r = self.registry
         self.requests = _Requests()
         r.register(self.requests)
-        self.requests_open = self._own(Level("rankcast_requests_open", "Requests being answered."))
+        self.requests_open = self._own(UnlockedGauge("rankcast_requests_open", "Requests being answered."))
         self.writer_queue = Gauge("rankcast_writer_queue", "Requests waiting for the writer.", registry=r)
-        self.group_size = self._own(Histogram("rankcast_group_size", "Commands in one commit.", _SIZES))
-        self.commit_seconds = self._own(Histogram("rankcast_commit_seconds", "Seconds of one commit.", _LATENCIES))
-        self.slice_seconds = self._own(Histogram("rankcast_slice_seconds", "Seconds of one slice of work.", _LATENCIES))
+        self.group_size = self._own(UnlockedHistogram("rankcast_group_size", "Commands in one commit.", _SIZES))
+        self.commit_seconds = self._own(
+            UnlockedHistogram("rankcast_commit_seconds", "Seconds of one commit.", _LATENCIES)
+        )
+        self.slice_seconds = self._own(
+            UnlockedHistogram("rankcast_slice_seconds", "Seconds of one slice of work.", _LATENCIES)
+        )
         self.delivery_seconds = self._own(
-            Histogram(
+            UnlockedHistogram(
                 "rankcast_delivery_seconds",
                 "Seconds from the acceptance of a command until its messages are in the queues of all readers.",
                 _LATENCIES,
@@ -51,8 +54,10 @@ class Metrics:
         self.verify_differences = Gauge(
             "rankcast_verify_differences", "Differences that the last verification found.", registry=r
         )
-        self.changes = self._own(Tallies("rankcast_changes", "Single changes applied.", ["resource", "command"]))
-        self.tiles = self._own(Tallies("rankcast_tiles", "Tiles painted.", ["resource"]))
+        self.changes = self._own(
+            UnlockedCounter("rankcast_changes", "Single changes applied.", ["resource", "command"])
+        )
+        self.tiles = self._own(UnlockedCounter("rankcast_tiles", "Tiles painted.", ["resource"]))
         self.streams = Gauge("rankcast_streams", "Open streams.", ["transport"], registry=r)
         self.stream_messages = Counter("rankcast_stream_messages", "Messages to streams.", ["event"], registry=r)
         self.stream_collapses = Counter("rankcast_stream_collapses", "Queues of slow readers merged.", registry=r)
@@ -76,13 +81,13 @@ class Metrics:
             "rankcast_webhook_requests", "Requests to receivers of webhooks.", ["result"], registry=r
         )
         self.webhook_events = Counter("rankcast_webhook_events", "Events that receivers have taken.", registry=r)
-        self.webhook_seconds = LockedHistogram(
+        self.webhook_seconds = Histogram(
             "rankcast_webhook_seconds", "Seconds of a request to a receiver.", buckets=_LATENCIES, registry=r
         )
         self.zone_messages = Counter("rankcast_zone_messages", "Messages of zones sent to NATS.", ["board"], registry=r)
         self._snapshot = _LastSnapshot()
         r.register(self._snapshot)
-        self._applied: dict[tuple[str, str], tuple[Tally, Tally]] = {}
+        self._applied: dict[tuple[str, str], tuple[Count, Count]] = {}
 
     def _own(self, collector: CollectorT) -> CollectorT:
         self.registry.register(collector)
@@ -135,7 +140,7 @@ class _Answered:
 
     __slots__ = ("count", "times")
 
-    def __init__(self, times: Spread) -> None:
+    def __init__(self, times: Buckets) -> None:
         self.count = 0
         self.times = times
 
@@ -146,12 +151,12 @@ class _Requests(Collector):
     def __init__(self) -> None:
         self.seen: dict[tuple[str, str, int], _Answered] = {}
         self._by_status: dict[tuple[str, str, str], _Answered] = {}
-        self._by_route: dict[tuple[str, str], Spread] = {}
+        self._by_route: dict[tuple[str, str], Buckets] = {}
 
     def add(self, method: str, route: str, status: int) -> _Answered:
         """The requests with this method, route and status, of which there are none yet, or of an unknown method."""
         name = method if method in _METHODS else "other"
-        times = self._by_route.setdefault((name, route), Spread(_LATENCIES))
+        times = self._by_route.setdefault((name, route), Buckets(_LATENCIES))
         found = self._by_status.setdefault((name, route, str(status)), _Answered(times))
         if name == method:
             self.seen[method, route, status] = found

@@ -305,7 +305,7 @@ class SpanTracer:
         self._detach()
         return None
 
-    def together(self, requests: Sequence[tracing.Traced]) -> None:
+    def begin_group(self, requests: Sequence[tracing.Traced]) -> None:
         """The spans of servers, all of them those of the current task."""
         spans = []
         for request in requests:
@@ -318,7 +318,7 @@ class SpanTracer:
             self._detach()
 
     def _detach(self) -> None:
-        """Have the current task work for no request, whatever began it."""
+        """Leave the current task without spans, in place of any that it inherited."""
         if _current.get():
             _current.set(())
 

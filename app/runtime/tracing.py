@@ -41,7 +41,7 @@ class RequestTrace(Protocol):
 
 
 class Traced(Protocol):
-    """A request that is carried out with others: what the sampler has said of it, and its span once that has begun."""
+    """A request of a group: the sampler's decision, and its span once that has begun."""
 
     sampling: Sampling | None
     trace: RequestTrace | None
@@ -76,9 +76,9 @@ class Tracer(Protocol):
     ) -> RequestTrace | None:
         """Begin the span of a request, as `sampling` says, or `sample` where that was not asked; None without one."""
 
-    def together(self, requests: Sequence[Traced]) -> None:
-        """Begin the spans of those requests that are sampled; from now on the current task works for them, and for no
-        other one, whatever began it.
+    def begin_group(self, requests: Sequence[Traced]) -> None:
+        """Begin the spans of a group's sampled requests, and make them those of the current task, in place of any that
+        it inherited.
         """
 
     def command(self, resource: str) -> CommandTrace | None:

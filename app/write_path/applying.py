@@ -131,7 +131,7 @@ class Applier:
                     break
                 jobs.append(pending.job)
             if len(jobs) > 1:
-                together, job = list(islice(queue.pending, len(jobs))), queue.resource_type.together(jobs)
+                together, job = list(islice(queue.pending, len(jobs))), queue.resource_type.combine(jobs)
         traces = _executing(together)
         while not job.done:
             job.execute(SLICE)

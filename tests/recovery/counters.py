@@ -259,7 +259,7 @@ class CounterType(ResourceType):
             raise Refused([Fault("what", f"the counter stands with {engine.latest_config.what!r}", "different")])
         return engine.prepare(Limit(config.most))
 
-    def together(self, jobs: Sequence[AddPlan]) -> AddGroup:
+    def combine(self, jobs: Sequence[AddPlan]) -> AddGroup:
         self.groups += 1
         return AddGroup(jobs)
 

@@ -311,7 +311,7 @@ class Lane:
         left = deque(group.members)
         counted = group.count
         if tracing.tracer is not None:
-            tracing.tracer.together([short for short, _, _ in left])
+            tracing.tracer.begin_group([short for short, _, _ in left])
         tickets: list[Ticket | None] = [None] * counted
         answered: dict[tuple[Verb, int], list[float]] = {}
         try:

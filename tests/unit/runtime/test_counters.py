@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry, generate_latest
 
-from app.runtime.counters import Histogram, Level, Spread, Tallies
+from app.runtime.counters import Buckets, UnlockedCounter, UnlockedGauge, UnlockedHistogram
 
 BOUNDS = (0.5, 1, 2.5, 60)
 VALUES = st.lists(st.one_of(st.sampled_from(BOUNDS), st.floats(0, 100)), max_size=20)
@@ -25,7 +25,11 @@ def test_the_text_is_that_of_the_library(
     values: list[float], steps: list[int], changes: list[tuple[str, str, int]]
 ) -> None:
     ours, theirs = CollectorRegistry(), CollectorRegistry()
-    histogram, level, tallies = Histogram("h", "Help.", BOUNDS), Level("l", "Help."), Tallies("t", "Help.", ["p", "q"])
+    histogram, level, tallies = (
+        UnlockedHistogram("h", "Help.", BOUNDS),
+        UnlockedGauge("l", "Help."),
+        UnlockedCounter("t", "Help.", ["p", "q"]),
+    )
     for collector in (histogram, level, tallies):
         ours.register(collector)
     their_histogram = prometheus_client.Histogram("h", "Help.", buckets=BOUNDS, registry=theirs)
@@ -45,10 +49,10 @@ def test_the_text_is_that_of_the_library(
 
 @given(VALUES, st.lists(VALUES.filter(bool)))
 def test_values_that_are_counted_together_are_counted_as_one_by_one(some: list[float], more: list[list[float]]) -> None:
-    one_by_one, together = Spread(BOUNDS), Spread(BOUNDS)
-    for spread in (one_by_one, together):
+    one_by_one, together = Buckets(BOUNDS), Buckets(BOUNDS)
+    for buckets in (one_by_one, together):
         for value in some:
-            spread.add(value)
+            buckets.add(value)
     for values in more:
         together.add_all(values)
         for value in values:
