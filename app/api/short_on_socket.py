@@ -118,7 +118,7 @@ class ShortOnSocket(_OnSocket, CheckedOnce):
         return hash_request(f"{OWN} {self.verb.method}", path, query, self._raw)
 
     def answer(self, status: int, body: bytes) -> None:
-        self._peer.answer_together(self._request, status, body)
+        self._peer.answer_grouped(self._request, status, body)
 
     def refuse(self, problem: Problem) -> None:
         try:
@@ -130,7 +130,7 @@ class ShortOnSocket(_OnSocket, CheckedOnce):
 
     def fail(self, problem: Problem) -> None:
         status, body, headers, _ = self._slow_path.answered(self._request, problem.response())
-        self._peer.answer_together(self._request, status, body, headers)
+        self._peer.answer_grouped(self._request, status, body, headers)
 
     async def take_slow_path(self) -> None:
         """Have the routes carry it out, as part of its group's ordered write. Returns when it is answered."""

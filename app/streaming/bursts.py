@@ -1,7 +1,7 @@
-"""Requests that came on a socket one behind the other and differ in their references and bodies alone.
+"""Bursts: consecutive requests of a socket that differ only in their references and bodies.
 
-A program that keeps many requests under way sends most of them so. They are cut out of one text by a kernel: no object
-of Python is made for any but its reference, and a body is read by who knows what it may say.
+A client that pipelines sends most requests so. A kernel finds references and bodies in the joined text of the frames:
+no Python object is made for a request but its reference, and its kind parses the body.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ LONGEST_HEAD = 1 << 9
 """Characters of a request before its body."""
 
 BEHIND = 1 << 10
-"""Bytes behind the last request, which kernels may read."""
+"""Padding after the last request: kernels read beyond its end."""
 
 _HEAD = re.compile(
     r'({ *"op" *: *"request" *, *"ref" *: *)[0-9]{1,15}'
     r'( *, *"method" *: *"([A-Z]+)" *, *"path" *: *"([!#-\[\]-~]*)" *, *"body" *: *)'
 )
-"""A request up to its body: what is before and behind its reference, its method and its path."""
+"""A request up to its body: the text before and after its reference, its method and its path."""
 
 
 class Head(NamedTuple):
-    """What requests of a burst have in common: the text before and behind their references, method and path."""
+    """What all requests of a burst share: the text before and after their references, the method and the path."""
 
     before: str
     behind: str
@@ -41,7 +41,7 @@ class Head(NamedTuple):
 
 
 class Burst(NamedTuple):
-    """The references of requests, which are these `frames`, and their bodies: places in a text, two by two."""
+    """Requests, with their `frames` and `refs`: the i-th body is ``text[spans[2 * i] : spans[2 * i + 1]]``."""
 
     frames: Sequence[str]
     refs: list[int]
@@ -56,7 +56,7 @@ class Burst(NamedTuple):
 
 
 def head_of(frame: str) -> Head | None:
-    """The head of a request as most programs write it; None where it has headers, or is written in another way.
+    """The head of a request as most JSON encoders write it; None if it has headers, or another order of fields.
 
     >>> head_of('{"op":"request","ref":7,"method":"POST","path":"/v1/feeds/f/posts","body":{}}')
     Head(before='{"op":"request","ref":', behind=',"method":"POST","path":"/v1/feeds/f/posts","body":', \
@@ -67,7 +67,7 @@ method='POST', path='/v1/feeds/f/posts')
 
 
 def cut_burst(head: Head, frames: Sequence[str]) -> Burst | None:
-    """As many of the requests, from the first one on, as have this head; None where they are few. O(bytes)."""
+    """The longest prefix of requests with this head; None if it is shorter than `FEWEST`. O(bytes)."""
     joined = "\n".join(frames)
     if joined.count("\n") != len(frames) - 1:
         return None

@@ -1,9 +1,9 @@
 """Bounded queues between changes and the connections that carry them.
 
 A `Reader` is one stream: one subscription in one form on one connection. A `Connection` has one queue for all its
-readers, emptied by a task of its own, so that a slow one holds up no other. A reader with too much in the queue, or on
-a connection whose queue has too many bytes, falls behind: its messages there are void, and once the queue is empty it
-gets its whole list again.
+readers, and a task that empties it, so that a slow connection delays no other. A reader with too many messages in the
+queue, or on a connection with too many bytes, falls behind: its queued messages are dropped, and once the queue is
+empty it gets its whole list again.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ WAKE_AT_ONCE = 128
 FEW = 64
 
 MOST_QUEUED = 1 << 20
-"""Bytes that wait on a connection unless it is said."""
+"""Most bytes in a connection's queue, by default."""
 
 PIECE = 1 << 18
-"""Bytes from which on messages are sent in pieces."""
+"""Most bytes of messages in one write."""
 
 GOING_AWAY = 1001
 POLICY = 1008
 
 Waking = tuple["Connection", "asyncio.Future[None]", "Reader | None", bytes, bytes]
-"""A connection to wake, what its task waits for, and what it was handed: the reader of a change, the text of this that
-is kept, and the bytes that are written for it. Where it was handed nothing these are None and empty.
+"""A connection to wake, and the future that its task awaits. For a direct write also the reader of the change, its text
+as it is kept, and the bytes to write; otherwise these are None and empty.
 """
 
 _numbers = count(1)
@@ -41,24 +41,24 @@ _numbers = count(1)
 
 
 class Pump:
-    """Wakes connections a few at a time, so that a change that reaches thousands leaves the loop room for others."""
+    """Wakes connections a few a turn of the event loop, so that a change for thousands of them delays nothing else."""
 
     def __init__(self) -> None:
         self._asleep: deque[Waking] = deque()
         self._running = False
 
     def wake(self, connection: Connection, waiter: asyncio.Future[None]) -> None:
-        """Let a connection, whose task waits for `waiter`, go on soon. O(1)."""
+        """Wake a connection, whose task awaits `waiter`, in one of the next turns. O(1)."""
         self._asleep.append((connection, waiter, None, b"", b""))
         if not self._running:
             self._run_soon()
 
-    def hand(self, readers: Iterable[Reader], texts: Iterable[bytes], pieces: Iterable[bytes]) -> None:
-        """As `Reader.push` of one change after another, of which `texts` are what is kept and `pieces` what their
-        connections write. The readers are neither void nor conflated. O(changes).
+    def write_direct(self, readers: Iterable[Reader], texts: Iterable[bytes], pieces: Iterable[bytes]) -> None:
+        """Push one change each to readers that are neither void nor conflated. `texts` are the changes as kept,
+        `pieces` as their connections write them. O(changes).
 
-        A connection that has nothing to do is handed the piece: nothing is queued or counted unless something else
-        happens to the connection before the piece is written, or the piece cannot be written at once.
+        On an idle connection the piece bypasses the queue, and is written in one of the next turns. It is queued only
+        if anything else happens to the connection first, or if it cannot be written without waiting.
         """
         add = self._asleep.append
         for reader, text, piece in zip(readers, texts, pieces, strict=True):
@@ -68,7 +68,7 @@ class Pump:
                 reader.push(change_of(text))
             else:
                 connection.waiter = None
-                connection.handed = waking = (connection, waiter, reader, text, piece)
+                connection.direct = waking = (connection, waiter, reader, text, piece)
                 add(waking)
         if self._asleep and not self._running:
             self._run_soon()
@@ -83,8 +83,8 @@ class Pump:
         take = asleep.popleft
         for _ in range(min(WAKE_AT_ONCE, len(asleep))):
             waking = connection, waiter, _, _, piece = take()
-            if connection.handed is waking and connection.outlet.open:
-                connection.handed = None
+            if connection.direct is waking and connection.outlet.open:
+                connection.direct = None
                 try:
                     connection.outlet.write(piece)
                 except Exception as error:
@@ -101,12 +101,12 @@ class Pump:
 
 
 class Reader:
-    """One stream. `waiting` counts its messages in the connection's queue, at most `room` of them, with `nbytes` bytes.
+    """One stream. `waiting` counts its messages in the connection's queue, at most `room`, and `nbytes` their bytes.
 
-    `void` says that those are not to be sent any more. `channel` is None before the stream is open and after it ended.
-    `prefix` is how its messages begin on a connection that carries several streams, and `packed` that they are sent as
-    MessagePack. `wants_ready` says that a `ready` was requested and has not been sent yet. With `conflation` seconds it
-    gets at most one change in so many.
+    `void`: these are dropped, and so are new ones. `channel` is None before the stream is open and after it has ended.
+    `prefix` begins its messages on a connection with several streams; `packed`: they are sent as MessagePack.
+    `wants_ready`: a `ready` was requested and has not been sent. With `conflation` seconds it gets at most one change
+    per interval.
     """
 
     __slots__ = (
@@ -149,14 +149,14 @@ class Reader:
         if self.conflation is not None and item.event == CHANGE:
             connection.hub.conflator.hold(self, self.conflation, item.seq)
             return
-        if connection.handed is not None:
-            connection.take_back()
+        if connection.direct is not None:
+            connection.requeue_direct()
         if connection.depth and self.waiting + connection.depth >= self.room:
-            connection.take_apart()
+            connection.split_bundles()
         if self.waiting >= self.room or connection.nbytes > connection.most + connection.begun:
             self.fall_behind()
         else:
-            # As `Connection.append` and `full`: calls would take as long as all the rest.
+            # `Connection.append` and `full` inlined: the calls would take as long as the rest.
             size = item.size
             self.waiting += 1
             self.nbytes += size
@@ -166,7 +166,7 @@ class Reader:
             connection.wake()
 
     def set_void(self, void: bool) -> None:
-        """Drop the messages that are queued and those to come, or take them from now on."""
+        """Drop queued and new messages (`void`), or take new ones again."""
         self.void = void
         if self.channel is not None:
             self.channel.find_lone()
@@ -182,13 +182,13 @@ class Reader:
         self.connection.wake()
 
     def begin(self, items: Iterable[Message]) -> None:
-        """Queue what the stream begins with, or go on with after it fell behind, however much it is."""
+        """Queue the first messages of the stream, or of its catch-up, whatever their size."""
         self.set_void(False)
         connection = self.connection
-        connection.take_back()
+        connection.requeue_direct()
         if self.channel is not None:
-            # What waits for it counts.
-            connection.take_apart()
+            # Split, so that its own messages are counted.
+            connection.split_bundles()
             connection.extended = True
         before = self.nbytes
         for item in items:
@@ -198,7 +198,7 @@ class Reader:
         connection.wake()
 
     def finish(self, item: Message) -> None:
-        """Queue the stream's last message, whatever else is waiting."""
+        """Queue the stream's last message, whatever the limits."""
         self.channel = None
         self.connection.append(self, item)
         self.connection.on_finish(self)
@@ -226,11 +226,11 @@ class ConnectionHub(Protocol):
 class Connection(ABC):
     """One connection and its queue. `keys` are the ids of the callers that opened it.
 
-    `run` is its task: it empties the queue, gets the lists of readers that fell behind from the hub, sends a heartbeat
-    when one is due and nothing else is waiting, and returns when the connection ends.
+    `run` is its task: it empties the queue, has the hub queue the lists of readers that fell behind, sends a heartbeat
+    when one is due and the queue is empty, and returns when the connection ends.
 
-    One that is `lasting` belongs to the service: it does not end with those of clients, and has no heartbeats. One of
-    `blocks` is sent messages as SSE has them. One that takes `bundles` has them in its queue as entries of `several`.
+    A `lasting` one belongs to the service: it does not end with those of clients, and has no heartbeats. With `blocks`
+    messages are sent as SSE blocks. With `bundles` the queue may have bundles, as entries of the reader `several`.
     """
 
     # Some connections have more attributes than Python keeps where they are found fastest.
@@ -241,9 +241,9 @@ class Connection(ABC):
         "_void_bytes",
         "begun",
         "depth",
+        "direct",
         "ending",
         "extended",
-        "handed",
         "heartbeat_due",
         "hub",
         "keys",
@@ -267,29 +267,29 @@ class Connection(ABC):
     def __init__(self, hub: ConnectionHub, limit: int, most: int = MOST_QUEUED) -> None:
         self.hub = hub
         self.number = next(_numbers)
-        """That of no other connection of this process; above 0."""
+        """Unique in this process; above 0."""
         self.limit = limit
         self.most = most
-        """Bytes from which on slow readers fall behind, beyond what their streams began with."""
+        """Bytes in the queue from which on slow readers fall behind, besides `begun`."""
         self.nbytes = 0
         """Bytes in the queue."""
         self.begun = 0
-        """Bytes that streams began with since the queue was empty."""
+        """Bytes of first messages of streams since the queue was last empty: they count toward no limit."""
         self.keys: set[str] = set()
         self.timers: list[asyncio.TimerHandle] = []
         """When the callers expire."""
         self.queue: deque[tuple[Reader, Message]] = deque()
         self.several = Reader(self) if self.bundles else None
-        """Whose the bundles in the queue are: those that a bundle is for do not count its messages as waiting."""
+        """The reader of the bundles in the queue; the readers in a bundle do not count its messages as `waiting`."""
         self.depth = 0
-        """The bundles in the queue have at most so many messages of one reader."""
+        """The most messages that the bundles in the queue may have for one reader."""
         self.extended = False
-        """Whether a stream began since the queue was empty: its reader may have more than `limit` messages waiting."""
+        """Whether a stream began since the queue was last empty: its reader may have more than `limit` messages."""
         self.late: list[Reader] = []
         self.outlet = WAITS
-        """What writes to it without waiting."""
-        self.handed: Waking | None = None
-        """A change that is written soon, ahead of the queue: see `Pump.hand`. There is none while the task works."""
+        """Writes to it without waiting."""
+        self.direct: Waking | None = None
+        """A pending direct write: see `Pump.write_direct`. None while the task works."""
         self.waiter: asyncio.Future[None] | None = None
         self.heartbeat_due = False
         self.ending: int | None = None
@@ -305,7 +305,7 @@ class Connection(ABC):
 
     @abstractmethod
     async def listen(self) -> None:
-        """Take what the other side sends until it goes away."""
+        """Receive from the peer until it disconnects."""
 
     @abstractmethod
     async def send_queue(self) -> None:
@@ -321,7 +321,7 @@ class Connection(ABC):
 
     @abstractmethod
     def on_finish(self, reader: Reader) -> None:
-        """A stream has its last message in the queue."""
+        """The last message of a stream has been queued."""
 
     def send_now(self) -> None:  # noqa: B027 - not all can
         """Send what is in the queue, all or some of it, if that can be done without waiting."""
@@ -330,10 +330,10 @@ class Connection(ABC):
         """Send the heartbeat that is due if that can be done without waiting; it is not due any more then."""
 
     def go_on(self, waiter: asyncio.Future[None]) -> None:
-        """Do what there is to do: messages and a heartbeat at once, which saves a turn of the task, all else in the
-        task, which waits for `waiter`.
+        """Send messages and a due heartbeat here, if that needs no waiting, which saves to run the task; wake the task,
+        which awaits `waiter`, for anything else.
         """
-        self.take_back()
+        self.requeue_direct()
         if (self.queue or self.heartbeat_due) and not self.late and self.ending is None:
             try:
                 if self.queue:
@@ -394,7 +394,7 @@ class Connection(ABC):
         return found
 
     def take_one(self) -> Message | None:
-        """The message that waits, where one alone does; None, and nothing is taken, where it is another number."""
+        """The message in the queue if there is exactly one; otherwise None, and nothing is taken."""
         if len(self.queue) != 1 or self._void:
             return None
         reader, item = self.queue.popleft()
@@ -406,8 +406,8 @@ class Connection(ABC):
 
     def append(self, reader: Reader, item: Message) -> None:
         """Queue a message. O(1)."""
-        if self.handed is not None:
-            self.take_back()
+        if self.direct is not None:
+            self.requeue_direct()
         size = item.size
         reader.waiting += 1
         reader.nbytes += size
@@ -415,11 +415,10 @@ class Connection(ABC):
         self.queue.append((reader, item))
 
     def push_all(self, readers: list[Reader], texts: list[bytes], frames: bytes | None = None) -> None:
-        """As `Reader.push` of one change after another, of which `texts` are what WebSockets have of messages. The
-        readers are neither void nor conflated. Where no limit is near the changes are queued as a bundle, with its
-        `frames`.
+        """Push one change each to readers that are neither void nor conflated; `texts` are as on a WebSocket. Where no
+        limit is near, they are queued as one bundle, with its `frames`.
         """
-        self.take_back()
+        self.requeue_direct()
         n, several = len(texts), self.several
         nbytes = sum(map(len, texts)) + n * LONGER
         depth = 1 if len(set(readers)) == n else n
@@ -433,16 +432,16 @@ class Connection(ABC):
         self.append(several, Bundle(readers, texts, nbytes, frames))
         self.wake()
 
-    def take_back(self) -> None:
-        """Let what the connection was handed wait in the queue. O(1)."""
-        handed, self.handed = self.handed, None
-        if handed is not None:
-            _, _, reader, text, _ = handed
-            assert reader is not None, "only changes are handed"
+    def requeue_direct(self) -> None:
+        """Queue a pending direct write. O(1)."""
+        direct, self.direct = self.direct, None
+        if direct is not None:
+            _, _, reader, text, _ = direct
+            assert reader is not None, "there is a change in it"
             self.append(reader, change_of(text))
 
-    def take_apart(self) -> None:
-        """Let the bundles in the queue be messages one by one. O(messages)."""
+    def split_bundles(self) -> None:
+        """Split the bundles in the queue into single messages. O(messages)."""
         several, entries = self.several, self.queue
         if several is None or not self.depth:
             return
@@ -459,15 +458,15 @@ class Connection(ABC):
 
     @property
     def full(self) -> bool:
-        """Whether a slow reader has so many bytes in the queue that it should fall behind."""
+        """Whether the queue has so many bytes that readers with a new message fall behind."""
         return self.nbytes > self.most + self.begun
 
     def discard(self, reader: Reader) -> None:
-        """What a reader has in the queue is not to be sent. O(1) amortised."""
+        """Drop the queued messages of a reader. O(1) amortised."""
         if reader.void:
             return
-        self.take_back()
-        self.take_apart()
+        self.requeue_direct()
+        self.split_bundles()
         reader.set_void(True)
         self._void += reader.waiting
         self._void_bytes += reader.nbytes
@@ -491,9 +490,9 @@ class Connection(ABC):
         if waiter is not None:
             self.waiter = None
             self.hub.pump.wake(self, waiter)
-        elif self.handed is not None:
-            # Behind what it was handed there is something else to do.
-            self.take_back()
+        elif self.direct is not None:
+            # The direct write comes before the new work.
+            self.requeue_direct()
 
     def end(self, code: int, drop: bool = False) -> None:
         """End the connection once the queue is empty, or at once with what is in it dropped."""
@@ -501,14 +500,14 @@ class Connection(ABC):
             self.ending = code
         if drop:
             self.hub.connections.remove(self)
-            self.handed = None
+            self.direct = None
             self.queue.clear()
             self.late.clear()
             self.nbytes = self._void_bytes = self.depth = 0
         self.wake()
 
     def abort(self) -> None:
-        """Give the connection up: its peer takes nothing."""
+        """End the connection without sending more: its peer reads nothing."""
         self._aborted = True
         if self._task is not None:
             self._task.cancel()

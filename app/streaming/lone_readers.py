@@ -1,7 +1,7 @@
-"""Live lists that one reader follows, by column: delivering changes to thousands of them touches few of their objects.
+"""Live lists with a single reader, in columns: a change that reaches thousands of them touches few Python objects.
 
-Most lists are followed by one connection. What a change needs then are the log of the list's channel, its reader, and
-what this reader's messages begin with; the channel itself is not read.
+Most lists have one reader. To deliver a change then takes the log of the list's channel, the reader, and the prefix of
+its messages; the channel itself is not read.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ import numpy as np
 from app.rendering.boards import BoardJson
 from app.streaming.buffer import CHANGE, SMALL, Channel, Words
 from app.streaming.frames import chunk
-from app.streaming.protocols import Handing
+from app.streaming.protocols import DirectWriter
 from indexes.boards.changed_lists import ChangedLists
 from indexes.core.arrays import Ints
 
 NOBODY, OTHERS = 0, -1
-"""In place of a connection's number: a channel has no readers; there is no channel, or it has other readers."""
+"""In place of a connection's number: a channel without readers; no channel, or one with other than a lone reader."""
 
 FEW = 64
 """Changes of a slice from which on they are delivered by column: for fewer, setting up the columns costs more."""
 
 
 class Framed(NamedTuple):
-    """Changes in order of the `numbers` of the connections that follow them: what is kept of each, all of them in
-    frames, and where each frame ends.
+    """Changes in order of the `numbers` of their connections: the text of each as it is kept, the frames of all in one
+    piece, and where each frame `ends`.
     """
 
     changes: ChangedLists
@@ -39,11 +39,11 @@ class Framed(NamedTuple):
 
 
 class LoneReaders:
-    """By the slot of each live list: the number of the connection that follows it alone, whether that is one of
-    server-sent events, its reader, what the messages of this reader begin with, and the log of its channel.
+    """By the slot of a live list: the number of the connection of its lone reader, whether that is one of server-sent
+    events, the reader, the prefix of its messages, and the log of the channel.
     """
 
-    def __init__(self, pump: Handing) -> None:
+    def __init__(self, pump: DirectWriter) -> None:
         self._pump = pump
         self._numbers: Ints = np.full(16, OTHERS, np.int64)
         self._blocks = np.zeros(16, np.bool_)
@@ -55,7 +55,7 @@ class LoneReaders:
         """How many elements a log may have before it is settled; all channels of a resource have the same."""
 
     def follow(self, slot: int, channel: Channel | None) -> None:
-        """Keep up with a channel's lone reader from now on, or forget the channel that was there."""
+        """Track the lone reader of a channel, which replaces the channel at this slot; None for no channel."""
         while len(self._readers) <= slot:
             self._readers.append(None)
             self._prefixes.append(b"")
@@ -78,7 +78,7 @@ class LoneReaders:
             self.note(slot, channel)
 
     def note(self, slot: int, channel: Channel) -> None:
-        """Take over the lone reader of a channel, or that it has none. O(1)."""
+        """Note that the lone reader of a channel has changed. O(1)."""
         reader: Any = channel.lone
         if reader is not None and not reader.packed:
             self._set(slot, reader.connection.number, reader)
@@ -91,9 +91,9 @@ class LoneReaders:
         self._prefixes[slot] = b"" if reader is None else reader.prefix
 
     def deliver(self, changes: ChangedLists, write: BoardJson, epoch: str) -> int | None:
-        """Keep and queue changes as `publish_all` does. Returns how many readers they have; None, with nothing done,
-        where they are few, a list has other readers, or what is sent cannot be laid out. O(changes), and O(n log n)
-        where those of sockets are not in order of connections.
+        """Keep and deliver changes as `publish_all` does; returns how many readers they have. None, with nothing done,
+        if they are few, a list has more than a lone reader, or the frames cannot be laid out. O(changes), and
+        O(n log n) if those of sockets are not in order of connections.
         """
         slots = changes.slot_column()
         if len(slots) < FEW or slots.max() >= len(self._numbers):
@@ -114,16 +114,16 @@ class LoneReaders:
         return int(np.count_nonzero(numbers))
 
     def _send_chunks(self, changes: ChangedLists, write: BoardJson, epoch: str) -> None:
-        """Keep changes and hand them to readers of server-sent events. O(changes)."""
+        """Keep changes, and write them to readers of server-sent events. O(changes)."""
         texts = write.changed(changes, Words.of(epoch, CHANGE, blocks=True))
         at = changes.slots()
         self._keep(at, changes.seqs(), texts)
-        # All are looked up before the first gets something: one that falls behind is no lone reader any more.
-        self._pump.hand([self._readers[slot] for slot in at], texts, map(chunk, texts))
+        # All readers are looked up before the first write: one that falls behind is no longer a lone reader.
+        self._pump.write_direct([self._readers[slot] for slot in at], texts, map(chunk, texts))
 
     def _framed(self, changes: ChangedLists, write: BoardJson, epoch: str) -> Framed | None:
-        """Lay out changes for sockets, and those that nobody follows; None where that cannot be done. O(changes), and
-        O(n log n) where they are not in order of connections.
+        """Lay out the frames of changes for sockets, and of those without readers; None if that cannot be done.
+        O(changes), and O(n log n) if they are not in order of connections.
         """
         numbers = self._numbers[changes.slot_column()]
         if (numbers[1:] < numbers[:-1]).any():
@@ -134,7 +134,7 @@ class LoneReaders:
         return None if framed is None else Framed(changes, numbers, *framed)
 
     def _send_frames(self, framed: Framed) -> None:
-        """Keep changes and queue them for sockets, or hand them those that are alone. O(changes)."""
+        """Keep changes; queue those of one socket as a bundle, write single ones directly. O(changes)."""
         changes, numbers, texts, frames, ends = framed
         at = changes.slots()
         self._keep(at, changes.seqs(), texts)
@@ -152,7 +152,7 @@ class LoneReaders:
             some[0].connection.push_all(some, texts[first:last], frames[begin : ends[last - 1]])
         if alone:
             pieces = [frames[ends[n - 1] if n else 0 : ends[n]] for n in alone]
-            self._pump.hand(map(readers.__getitem__, alone), map(texts.__getitem__, alone), pieces)
+            self._pump.write_direct(map(readers.__getitem__, alone), map(texts.__getitem__, alone), pieces)
 
     def _keep(self, slots: Sequence[int], seqs: Sequence[int], texts: Sequence[bytes]) -> None:
         """As `Channel.retain` for each of some changes."""

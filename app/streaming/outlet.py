@@ -1,4 +1,4 @@
-"""Writing to one connection at once, where nothing has to wait for its client."""
+"""Writing to a connection without waiting for its client."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ from collections.abc import Callable
 
 
 class Outlet:
-    """What writes to a connection: `write` takes bytes as they go over the wire, and may be called while the outlet is
-    `open`.
+    """Writes to one connection: `write` takes bytes as they go over the wire, and may be called while it is `open`.
 
-    Whether it is depends on several objects of the server, so the answer of `may` is kept: the server shuts the outlet
-    whenever that might change, as when its write buffer is full, and `is_open` asks again.
+    Whether it is depends on several objects of the server, so the result of `may` is cached: the server shuts the
+    outlet whenever it might change, as when the write buffer is full, and `is_open` calls `may` again.
     """
 
     __slots__ = ("_may", "open", "write")
@@ -19,20 +18,20 @@ class Outlet:
         self._may = may
         self.write = write
         self.open = False
-        """Whether it is known that `write` would write now."""
+        """The cached result; False where it is not known."""
 
     def is_open(self) -> bool:
-        """Whether `write` would write now."""
+        """Whether `write` may be called."""
         if not self.open:
             self.open = self._may()
         return self.open
 
     def shut(self) -> None:
-        """Ask again before the next write."""
+        """Drop the cached result."""
         self.open = False
 
     def retire(self) -> None:
-        """Never open again: the server writes to the connection for somebody else."""
+        """Shut for good: the connection now carries another response."""
         self._may = _never
         self.open = False
 
@@ -46,4 +45,4 @@ def _write_nothing(data: bytes) -> None:
 
 
 WAITS = Outlet(_never, _write_nothing)
-"""The outlet of a connection whose server has no way to write at once: it never opens."""
+"""An outlet that never opens, for servers that cannot write without waiting."""

@@ -25,16 +25,16 @@ MOST_UNDER_WAY = 256
 """Requests of one socket that may wait for their answers."""
 
 FEWEST, MOST = 9, 128
-"""Requests that are read together as a burst, at least, and that are looked at for that."""
+"""The least requests of a burst, and the most frames that are examined for one."""
 
 INLINE = 1 << 18
 """Bytes up to which an answer becomes MessagePack on the event loop."""
 
 
 class Answered(NamedTuple):
-    """The answer to a request: its body as JSON text, and those of its headers that a client needs.
+    """The answer to a request: its body as JSON text, and the headers that a client needs.
 
-    A long one has its body in `rest`, which makes the answer whole.
+    A streamed one has no body yet: `rest` collects it, and returns the whole answer.
     """
 
     status: int
@@ -53,19 +53,19 @@ class Peer(Protocol):
     async def leave(self) -> None:
         """Return when the peer has gone."""
 
-    def answer_together(
+    def answer_grouped(
         self, request: SocketRequest, status: int, body: bytes, headers: Mapping[str, str] | None = None
     ) -> None:
-        """Send the answer to a request that was taken for a group, with those of others that are answered now."""
+        """Answer a request of a group. All such answers of a turn of the event loop are sent in one piece."""
 
     def answer_burst(self, refs: Sequence[int], answers: Sequence[tuple[int, bytes]]) -> None:
-        """Send the answers to a burst, each its status and body, as `answer_together` does."""
+        """Answer a burst by the status and body of each, as `answer_grouped`."""
 
     async def carry_out(self, request: SocketRequest, work: Coroutine[Any, Any, Answered]) -> None:
-        """Carry out a request that was taken for a group by itself, and answer it."""
+        """Carry out and answer a request of a group that takes the slow path."""
 
     def run(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run a task for the requests of a group."""
+        """Run a task of a group."""
 
 
 class Api(Protocol):
@@ -74,22 +74,20 @@ class Api(Protocol):
     largest_frame: int
 
     def begin(self, request: SocketRequest, caller: Caller, peer: Peer) -> Coroutine[Any, Any, Answered] | None:
-        """Take a request of a caller for a group, which answers it, and return None; or return what carries it out.
+        """Add a request to a group, which will answer it, and return None; or return a coroutine that carries it out.
 
-        Refusals are answers too. Its place among the writes of its peer is fixed before the answer is awaited. Awaiting
-        raises only what is not expected.
+        A write has its place in the peer's write order when this returns. Refusals are answers: the coroutine raises
+        only on bugs.
         """
 
     def begin_burst(self, frames: Sequence[str], caller: Caller, peer: Peer) -> int:
-        """Take as many of the requests of a caller as can be read together, from the first one on, for groups, which
-        answer them; how many that are.
-        """
+        """Add the longest prefix of the requests that is a burst to a group, which answers it; returns its length."""
 
 
 class Requests:
     """The requests of one socket that are under way.
 
-    `answer` sends answers and `refusal` makes one of an error; `drained` waits until the peer has taken all before.
+    `answer` sends answers and `refusal` makes one of an error; `drained` waits until the peer has read all before.
     """
 
     def __init__(
@@ -108,9 +106,9 @@ class Requests:
         self._tasks: set[asyncio.Task[None]] = set()
         self._groups: set[asyncio.Task[None]] = set()
         self._grouped = 0
-        """Requests that were taken for groups and are not answered."""
+        """Requests in groups that are not answered."""
         self._none_grouped = asyncio.Event()
-        self._together: list[Content] = []
+        self._to_send: list[Content] = []
         self._one_long = asyncio.Lock()
         self._left = asyncio.Event()
 
@@ -126,9 +124,7 @@ class Requests:
             self._start(self._tasks, self._run(request, work))
 
     def add_burst(self, frames: Sequence[str], caller: Caller) -> int:
-        """Begin to carry out as many of the requests as can be read together, from the first one on; how many that
-        are.
-        """
+        """Begin to carry out the longest prefix of the requests that is a burst; returns its length."""
         room = MOST_UNDER_WAY - len(self._tasks) - self._grouped
         if room < len(frames):
             frames = frames[: max(0, room)]
@@ -139,7 +135,7 @@ class Requests:
         return taken
 
     def run(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run a task for the requests of a group."""
+        """Run a task of a group."""
         self._start(self._groups, work)
 
     def _start(self, tasks: set[asyncio.Task[None]], work: Coroutine[Any, Any, None]) -> None:
@@ -147,27 +143,27 @@ class Requests:
         tasks.add(task)
         task.add_done_callback(tasks.discard)
 
-    def answer_together(
+    def answer_grouped(
         self, request: SocketRequest, status: int, body: bytes, headers: Mapping[str, str] | None = None
     ) -> None:
-        """Send the answer to a request that was taken for a group, with those of others that are answered now."""
+        """Answer a request of a group. All such answers of a turn of the event loop are sent in one piece."""
         self._send_soon([_frame(request, status, body, headers)])
 
     def answer_burst(self, refs: Sequence[int], answers: Sequence[tuple[int, bytes]]) -> None:
-        """Send the answers to a burst, each its status and body, as `answer_together` does."""
+        """Answer a burst by the status and body of each, as `answer_grouped`."""
         self._send_soon([_answer(ref, status, body) for ref, (status, body) in zip(refs, answers, strict=True)])
 
     def _send_soon(self, answers: list[Content]) -> None:
-        """Send answers to requests that were taken for groups, once no more of them come in this turn."""
-        if not self._together:
-            asyncio.get_running_loop().call_soon(self._send_together)
-        self._together += answers
+        """Send answers of groups at the end of this turn of the event loop."""
+        if not self._to_send:
+            asyncio.get_running_loop().call_soon(self._send_grouped)
+        self._to_send += answers
         self._end_grouped(len(answers))
 
-    def _send_together(self) -> None:
-        together, self._together = self._together, []
-        if together:
-            self._answer(together)
+    def _send_grouped(self) -> None:
+        answers, self._to_send = self._to_send, []
+        if answers:
+            self._answer(answers)
 
     def _end_grouped(self, count: int = 1) -> None:
         self._grouped -= count
@@ -175,7 +171,7 @@ class Requests:
             self._none_grouped.set()
 
     async def carry_out(self, request: SocketRequest, work: Coroutine[Any, Any, Answered]) -> None:
-        """Carry out a request that was taken for a group by itself, and answer it."""
+        """Carry out and answer a request of a group that takes the slow path."""
         try:
             await self._run(request, work)
         finally:
@@ -186,7 +182,7 @@ class Requests:
         self._send(request, self._refusal(error))
 
     def lose(self) -> None:
-        """The peer has gone: questions are given up, writes go on."""
+        """The peer has gone: reads are given up, writes go on."""
         self._left.set()
 
     async def leave(self) -> None:
@@ -194,7 +190,7 @@ class Requests:
         await self._left.wait()
 
     async def finish(self, seconds: float) -> None:
-        """Wait for the requests under way, at most so long."""
+        """Wait for the requests under way, for at most `seconds`."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 while self._tasks or self._grouped:
@@ -203,7 +199,7 @@ class Requests:
                     else:
                         self._none_grouped.clear()
                         await self._none_grouped.wait()
-        self._send_together()
+        self._send_grouped()
 
     async def _run(self, request: SocketRequest, work: Coroutine[Any, Any, Answered]) -> None:
         try:
@@ -235,7 +231,7 @@ def _frame(request: SocketRequest, status: int, body: bytes, headers: Mapping[st
         found = {"event": "response", "ref": ref, "status": status}
         packed = pack({**found, **({"headers": dict(headers)} if headers else {}), "body": None})
         return packed[:-1] + pack_json(body or b"null")
-    # The body of a text frame is not looked at.
+    # The body is inserted unparsed.
     if type(ref) is int and not headers:
         return _answer(ref, status, body)
     more = f',"headers":{encode_json(dict(headers))}' if headers else ""
@@ -244,5 +240,5 @@ def _frame(request: SocketRequest, status: int, body: bytes, headers: Mapping[st
 
 
 def _answer(ref: int, status: int, body: bytes) -> Content:
-    """The answer to most requests, as a text frame."""
+    """An answer with an integer `ref` and no headers, as a text frame: most are."""
     return b'{"event":"response","ref":%d,"status":%d,"body":' % (ref, status), body or b"null", b"}"

@@ -1,4 +1,4 @@
-"""What idle connections are handed is what they would get by their queues: the same, in order, and in bounds."""
+"""Changes that bypass the queue of an idle connection are what the queue would send: the same, in order, in bounds."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ class Line(ManualConnection):
             self.sent += [item.block for _, item in self.take_some(1 << 30)]
 
 
-def carry_out(line: Line, action: Any, n: int, hands: bool) -> None:
+def carry_out(line: Line, action: Any, n: int, direct: bool) -> None:
     """Do something, the n-th."""
     match action:
         case "changes", pairs:
@@ -123,9 +123,9 @@ def carry_out(line: Line, action: Any, n: int, hands: bool) -> None:
                 for place, (at, size) in enumerate(pairs)
                 if not line.all[at].void
             ]
-            if hands:
+            if direct:
                 texts = [text for _, text in some]
-                line.pump.hand([reader for reader, _ in some], texts, texts)
+                line.pump.write_direct([reader for reader, _ in some], texts, texts)
             else:
                 for reader, text in some:
                     reader.push(change_of(text))
@@ -175,25 +175,25 @@ def state(line: Line) -> Any:
 @example([("changes", [(0, 10)]), ("pump",), ("changes", [(0, 10)]), ("end",), ("pump",), ("work",)])
 @example([("changes", [(0, 10)]), ("pump",), ("changes", [(0, 10)]), ("drop",), ("pump",), ("work",)])
 @example([("changes", [(0, 10)]), ("pump",), ("changes", [(0, 10)]), ("discard", 0), ("pump",)])
-def test_what_is_handed_is_sent_as_if_it_were_queued(script: list[Any]) -> None:
-    queued, handed = Line(), Line()
+def test_a_direct_write_sends_what_the_queue_would(script: list[Any]) -> None:
+    queued, direct = Line(), Line()
     for n, action in enumerate([*script, ("may", True), ("pump",), ("work",)]):
-        carry_out(queued, action, n, hands=False)
-        carry_out(handed, action, n, hands=True)
-        assert state(queued) == state(handed)
-    assert handed.handed is None
+        carry_out(queued, action, n, direct=False)
+        carry_out(direct, action, n, direct=True)
+        assert state(queued) == state(direct)
+    assert direct.direct is None
 
 
 @pytest.mark.parametrize("at_once", [True, False])
 def test_streams_of_both_kinds_get_every_change_in_order(at_once: bool) -> None:
     written: list[bytes] = []
 
-    def handed(pump: Pump, readers: Iterable[Reader], texts: Iterable[bytes], pieces: Iterable[bytes]) -> None:
+    def noted(pump: Pump, readers: Iterable[Reader], texts: Iterable[bytes], pieces: Iterable[bytes]) -> None:
         some = list(zip(readers, texts, pieces, strict=True))
         written.extend(piece for reader, _, piece in some if reader.connection.outlet.open)
-        hand(pump, *zip(*some, strict=True))
+        write(pump, *zip(*some, strict=True))
 
-    hand = Pump.hand
+    write = Pump.write_direct
 
     @served(at_once=at_once)
     async def run(site: Site) -> None:
@@ -208,7 +208,7 @@ def test_streams_of_both_kinds_get_every_change_in_order(at_once: bool) -> None:
             assert (await events.next())[0] == "snapshot"
             for i, peer in enumerate(peers):
                 await peer.ask(**{**SUBSCRIBE, "id": f"s{i}"})
-            with patch.object(lone_readers, "FEW", 1), patch.object(Pump, "hand", handed):
+            with patch.object(lone_readers, "FEW", 1), patch.object(Pump, "write_direct", noted):
                 for i in range(4):
                     site.service.deliver(partial(world.put, "o0", 0, -float(i + 1)))
                     if i == 2:

@@ -1,4 +1,4 @@
-"""Readers whose connections are handed changes hold the true lists, whatever else happens on these connections."""
+"""Readers whose changes bypass the queue hold the true lists, whatever else happens on their connections."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class Frames(Outlets, BundlingTap):
                     self.write(head_of(TEXT, len(text)) + text)
 
 
-class Handed(Play):
+class DirectPlay(Play):
     """A play on such connections."""
 
     async def step(self, step: tuple[Any, ...]) -> None:
@@ -141,13 +141,13 @@ def any_step(rng: random.Random) -> tuple[Any, ...]:
 
 
 def test_every_reader_holds_the_true_list_at_every_position() -> None:
-    hand, handed = Pump.hand, 0
+    write, direct = Pump.write_direct, 0
 
     def counted(pump: Pump, readers: Iterable[Reader], texts: Iterable[bytes], pieces: Iterable[bytes]) -> None:
-        nonlocal handed
+        nonlocal direct
         some = list(zip(readers, texts, pieces, strict=True))
-        handed += sum(reader.connection.outlet.open for reader, _, _ in some)
-        hand(pump, *zip(*some, strict=True))
+        direct += sum(reader.connection.outlet.open for reader, _, _ in some)
+        write(pump, *zip(*some, strict=True))
 
     async def run(rng: random.Random) -> None:
         def connect(service: Service) -> Tap:
@@ -158,7 +158,7 @@ def test_every_reader_holds_the_true_list_at_every_position() -> None:
             tap.start()
             return tap
 
-        play = Handed()
+        play = DirectPlay()
         play.world.by_column = True
         for id in IDS:
             play.world.subscribe(id, 0, 4, 3)
@@ -178,10 +178,10 @@ def test_every_reader_holds_the_true_list_at_every_position() -> None:
                 play.look()
             await play.end()
 
-    with patch.object(lone_readers, "FEW", 1), patch.object(Pump, "hand", counted):
+    with patch.object(lone_readers, "FEW", 1), patch.object(Pump, "write_direct", counted):
         for seed in range(60):
             asyncio.run(run(random.Random(seed)))
-    assert handed > 100
+    assert direct > 100
 
 
 @pytest.mark.parametrize("cancelled", [False, True])
@@ -201,15 +201,15 @@ def test_a_connection_that_fails_to_write_holds_up_no_other_one(cancelled: bool)
             readers += connection.all
         broken, waiters = readers[0].connection, [reader.connection.waiter for reader in readers]
         text = message("e", 1, CHANGE, '{"seq":1}').block
-        pump.hand(readers, [text] * 2, [text] * 2)
+        pump.write_direct(readers, [text] * 2, [text] * 2)
         assert waiters[0] is not None
         if cancelled:
             waiters[0].cancel()
         await quiet(3)
         assert written == [text]
         assert waiters[0].cancelled() if cancelled else isinstance(waiters[0].exception(), RuntimeError)
-        assert broken.handed is None
-        pump.hand(readers[1:], [text], [text])
+        assert broken.direct is None
+        pump.write_direct(readers[1:], [text], [text])
         await quiet(3)
         assert written == [text] * 2
 
