@@ -1,8 +1,7 @@
-"""Behind the log: the commands of each resource are applied in the order of their rows.
+"""Applying logged commands: those of one resource in the order of their rows, resources independently of each other.
 
-Short commands are applied on the event loop; long ones alternate between a slice of kernel work in a thread and a
-publishing step on the loop, so that reads and streams continue in between. Resources are independent of each other:
-each has a queue of its own.
+Short commands are applied on the event loop. Long ones alternate between a slice of kernel work in a thread and a
+publishing step on the loop, so that reads and streams continue in between.
 """
 
 from __future__ import annotations
@@ -29,13 +28,12 @@ INLINE = 0.002
 """Seconds of work up to which a command is applied on the event loop itself."""
 
 OVERLAPPED = 0.0003
-"""Seconds of work up to which one that `overlaps` with other work of the loop is applied there, while one of the kernel
-threads is free. To change threads, and to wait for the interpreter's lock that both want, takes a tenth of a
-millisecond and more."""
+"""The same for a command that `overlaps` with other work of the loop, while a kernel thread is free. To switch threads,
+and to wait for the GIL that both need, takes a tenth of a millisecond and more."""
 
 SLICE, STRETCHED = 0.005, 4
-"""Seconds of kernel work between two publishing steps, and up to how many times as much while no read waits for one: a
-busy loop is late for each step."""
+"""Seconds of kernel work between two publishing steps, and the factor by which slices grow while no read waits for one:
+a busy loop is late for each step."""
 
 _DROPS = DropJob, DropFailedJob
 
@@ -44,12 +42,11 @@ TURN = 0.010
 
 
 class Applier:
-    """Applies what is in the log. `queued` counts the commands that are accepted and not answered, `repair` is of
-    resources that have failed: `enqueue_mark` logs a mark of theirs, `withdraw` takes a resource's commands out of the
-    next group.
+    """Applies logged commands. Lives on the event loop.
 
-    A replica's commands are copies, which `copies` says: it undoes nothing, and `on_failed` is called with a resource
-    that has failed.
+    `queued` counts commands that are accepted and not answered. `repair` rebuilds resources that have failed, for which
+    `enqueue_mark` logs a mark, and `withdraw` takes the commands of a resource out of the next commit. On a replica
+    `copies` is set: it undoes nothing, and calls `on_failed` with a resource that has failed.
     """
 
     def __init__(
@@ -69,10 +66,10 @@ class Applier:
         self._metrics = metrics
         self._withdraw = withdraw
         self._uncounted: list[tuple[Pending, float]] = []
-        """Commands that are applied and not counted yet, with the seconds that this took."""
+        """Applied commands that are not in the metrics yet, with the seconds since they were accepted."""
 
     def apply(self, group: list[Pending]) -> None:
-        """Apply commands that are in the log now; long ones go on in a task."""
+        """Apply a group that was just logged; long commands go on in a task."""
         queues = {}
         for pending in group:
             if pending.queue.failed and isinstance(pending.job, DropFailedJob):
@@ -101,8 +98,8 @@ class Applier:
         return await future
 
     def _run_inline(self, queue: ResourceQueue) -> None:
-        """Apply short commands, until TURN is over or a long one is next, and leave the rest of the queue to a task.
-        There is to be at least one command.
+        """Apply the short commands at the head of a queue, which must not be empty, for about `TURN` seconds; a task
+        applies the rest.
         """
         until = 0.0
         try:
@@ -120,9 +117,9 @@ class Applier:
             self._fail_queue(queue, error)
 
     def _apply_short(self, queue: ResourceQueue) -> None:
-        """Apply the next job of the queue, with the short ones behind it where the resource type can combine them."""
-        together = [queue.pending[0]]
-        job: Work = together[0].job
+        """Apply the next job of the queue, in one pass with the short ones after it that can be combined with it."""
+        combined = [queue.pending[0]]
+        job: Work = combined[0].job
         if len(queue.pending) > 1 and queue.resource_type is not None:
             jobs, work = [], 0.0
             for pending in queue.pending:
@@ -131,27 +128,27 @@ class Applier:
                     break
                 jobs.append(pending.job)
             if len(jobs) > 1:
-                together, job = list(islice(queue.pending, len(jobs))), queue.resource_type.combine(jobs)
-        traces = _executing(together)
+                combined, job = list(islice(queue.pending, len(jobs))), queue.resource_type.combine(jobs)
+        traces = _executing(combined)
         while not job.done:
             job.execute(SLICE)
             self._publish(queue, job, traces)
-        for pending in together:
+        for pending in combined:
             queue.pending.popleft()
             self._finish(pending)
 
     def _is_long(self, pending: Pending) -> bool:
-        """Whether a command is executed in a kernel thread. One that need not be does not wait there for others."""
+        """Whether a command is executed in a kernel thread: short ones that overlap only if a thread is free."""
         return pending.job.work > (OVERLAPPED if pending.overlaps and self.kernels.free else INLINE)
 
     def _behind(self, queue: ResourceQueue) -> Job | None:
-        """The command that a kernel thread may go on with behind the one at hand, if there is one."""
+        """The command after the one being executed, if a kernel thread may begin it before that one is published."""
         if len(queue.pending) < 2 or queue.waiting or self.repair.abandoning or not self._is_long(queue.pending[1]):
             return None
         return queue.pending[1].job
 
     async def _run_in_slices(self, queue: ResourceQueue, slices: SliceRunner) -> None:
-        """Apply commands until none is left, with long ones in a kernel thread; fail the queue where one fails."""
+        """Apply the whole queue, with long commands in a kernel thread; the resource fails if one of them fails."""
         try:
             try:
                 await self._apply_in_slices(queue, slices)
@@ -166,9 +163,9 @@ class Applier:
             queue.waiting = []
 
     async def _apply_in_slices(self, queue: ResourceQueue, slices: SliceRunner) -> None:
-        """Execute long jobs in a kernel thread, and short ones behind them here: a change of threads costs more."""
+        """Execute long jobs in a kernel thread, and short ones here, since to switch threads costs more."""
         until, budget = time.perf_counter() + TURN, SLICE
-        # What the thread has executed ahead is published in any case: it is read otherwise before it is visible.
+        # What the thread has executed ahead has to be published: reads would see it before it is.
         while queue.pending and (slices.ahead is not None or not self.repair.abandoning):
             pending = queue.pending[0]
             job = pending.job
@@ -189,19 +186,19 @@ class Applier:
                 queue.pending.popleft()
                 self._finish(pending)
             self.count()
-            # While the thread is ahead the engine has changes that are not published.
+            # While the thread is ahead, the engine has unpublished changes.
             if slices.ahead is None:
                 waiting, queue.waiting = queue.waiting, []
                 for fn, future in waiting:
                     _resolve(fn, future)
 
     def _fail_queue(self, queue: ResourceQueue, error: Exception) -> None:
-        """An engine failed on a command that it had accepted: undo that and all that was accepted behind it, and
-        rebuild the resource.
+        """Undo a command that its engine accepted and could not apply, with all accepted after it, and rebuild the
+        resource.
         """
         why = self.repair.fail(queue, error)
         if self.copies:
-            # A replica cannot undo anything: the leader does, if it fails there too.
+            # Only the leader undoes commands, if they fail there too.
             undone, queue.undone = queue.undone, []
             for pending in undone:
                 self.refuse(pending, why)
@@ -220,7 +217,7 @@ class Applier:
             pending.future.set_exception(why)
 
     def _publish(self, queue: ResourceQueue, job: Work, traces: Sequence[tracing.CommandTrace] = ()) -> None:
-        """Make a slice visible, and notify what follows the resource; `traces` are those of the commands in it."""
+        """Make a slice visible, and deliver it to streams; `traces` are those of the commands in it."""
         tracer = tracing.tracer if traces else None
         if tracer is not None:
             tracer.applied = traces
@@ -248,7 +245,7 @@ class Applier:
             if ticket.lacks:
                 ticket.applied(skeleton.answer, fields)
             if pending.unsynced:
-                # It is in the log: a retry finds out whether replicas have it by then.
+                # It is in the log: a retry gets this response once enough replicas have it.
                 ticket.complete(skeleton.status, filled(skeleton.answer, fields))
         if job.count and pending.queue.resource_type is not None:
             self._uncounted.append((pending, time.perf_counter() - pending.since))
@@ -257,7 +254,7 @@ class Applier:
         why: Exception | None = not_replicated() if pending.unsynced else None
         try:
             if pending.then is not None:
-                # Also where nobody waits for it any more.
+                # Even if the request was cancelled.
                 pending.then(job)
         except Exception as error:
             why = error
@@ -269,7 +266,7 @@ class Applier:
             pending.future.set_exception(why)
 
     def count(self) -> None:
-        """Count the commands that were applied since the last time."""
+        """Update the metrics of the commands applied since the last call."""
         uncounted, self._uncounted = self._uncounted, []
         for pending, seconds in uncounted:
             queue = pending.queue
@@ -278,7 +275,7 @@ class Applier:
             self._metrics.delivery_seconds.observe(seconds)
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run a task that is waited for at the end."""
+        """Run a task that shutdown waits for."""
         task = asyncio.get_running_loop().create_task(work)
         self.tasks.add(task)
         task.add_done_callback(self.tasks.discard)
@@ -294,7 +291,7 @@ def not_replicated() -> NotReplicated:
 
 
 def _executing(commands: Iterable[Pending]) -> Sequence[tracing.CommandTrace]:
-    """The traces of commands that are being applied from now on."""
+    """Begin the execution spans of commands, and return their traces."""
     if tracing.tracer is None:
         return ()
     traces = [pending.trace for pending in commands if pending.trace is not None]
@@ -304,7 +301,7 @@ def _executing(commands: Iterable[Pending]) -> Sequence[tracing.CommandTrace]:
 
 
 def _resolve(fn: Callable[[], Any], future: asyncio.Future[Any]) -> None:
-    """Run `fn` also when nobody awaits it any more, for its side effects."""
+    """Resolve a future by `fn`, which runs for its side effects even if the future was cancelled."""
     try:
         result = fn()
     except Exception as error:

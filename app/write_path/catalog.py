@@ -28,7 +28,7 @@ class Entry:
         return self.next_first_seq - 1 if self.latest is None else self.latest.next_seq - 1
 
     def go_on(self, last_seq: int, dropped: bool = False) -> None:
-        """Go on behind a seq, as what took those before it is undone; `dropped`: without the resource."""
+        """Continue after a seq: the commands that took the seqs up to it are undone. `dropped`: without the resource."""
         if dropped or self.latest is None:
             self.engine = self.latest = None
             self.next_first_seq = last_seq + 1
@@ -151,8 +151,8 @@ class Mark(_InstantJob):
 
 
 class UndoMark(Mark):
-    """A row that undoes what is in the log of the resource of a queue although it did not apply; the last of it took
-    the seq `last_seq`.
+    """A row that undoes the commands of a queue's resource that are in the log and could not be applied; `last_seq` is
+    the last seq that they took.
     """
 
     def __init__(self, queue: Any, last_seq: int) -> None:
@@ -162,9 +162,7 @@ class UndoMark(Mark):
 
 
 class Note(Mark):
-    """A row of the log that changes no resource, but something else that snapshots hold: `about` names it, `number`
-    says more.
-    """
+    """A row of the log for a change outside the resources that snapshots hold, too: of what, and a number for it."""
 
     def __init__(self, about: str, number: int = 0) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""The thread in which the log is written where that may take long, and what the log needs from time to time."""
+"""The thread for slow commits, and for checkpoints of SQLite's write-ahead log."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from app.storage.log import Log
 T = TypeVar("T")
 
 CHECKPOINT = 4 << 20
-"""Bytes of SQLite's write-ahead log after which they are moved into the database."""
+"""Bytes of SQLite's write-ahead log above which a checkpoint is made."""
 
 log = logs.get("writer")
 
 
 class CommitThread:
-    """One thread, one piece of work after another. Lives on the event loop.
+    """One thread that does one piece of work after another. Lives on the event loop.
 
-    While it is `busy` a commit on the event loop would wait for the disk or a lock, of ours or of the database, and
-    everything else with it: such a commit takes its turn in the thread.
+    While it is `busy`, a commit on the event loop would block the loop on the disk or on a lock, so commits are made in
+    the thread.
     """
 
     def __init__(self, log_store: Log) -> None:
@@ -40,7 +40,7 @@ class CommitThread:
         return self._begun != self._ended or self._checkpointing
 
     async def run(self, work: Callable[..., T], *args: object) -> T:
-        """Run `work` in its turn; it runs also when nobody awaits it any more."""
+        """Run `work` after all work before it, even if the caller is cancelled."""
 
         def counted() -> T:
             try:

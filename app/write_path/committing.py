@@ -1,7 +1,7 @@
-"""The commit of groups: what is accepted in a turn of the event loop is logged by one transaction, and applied then.
+"""Group commit: the commands accepted in one turn of the event loop are logged by one transaction, and then applied.
 
-A commit is made on the event loop, or in a thread where it takes long. Where it fails its commands are cancelled, with
-all that were accepted behind them.
+A commit is made on the event loop, or in a thread where it takes long. If it fails, its commands are cancelled, and all
+that were accepted after them.
 """
 
 from __future__ import annotations
@@ -24,19 +24,20 @@ from app.write_path.queue import Pending, ResourceQueue
 from app.write_path.repair import undoing_all
 
 BULK = 20_000
-"""Elements from which on a command is checked, encoded and logged in pieces and off the loop."""
+"""Elements of a command above which it is checked, encoded and logged off the loop, in pieces."""
 
 SLOW_COMMIT = 0.002
-"""Seconds a commit may take on average to be done on the loop: a busy loop hands over to a thread about as slowly."""
+"""Average seconds of a commit above which it is made in the thread: to switch threads costs a busy loop as much."""
 
 log = logs.get("writer")
 
 
 class Committer:
-    """Writes accepted commands to the log a group at a time, and hands them to the applier. Lives on the event loop.
+    """Writes accepted commands to the log, a group at a time, and passes them to the applier. Lives on the event loop.
 
-    `synced(lsn)`, where set, returns whether enough replicas have the log up to a row: it is waited for between log and
-    engine. `on_failure` is called before what was accepted is cancelled, and stops the checks that are under way.
+    `synced(lsn)`, if set, waits until enough replicas have the log up to a row, and returns False if they have not in
+    time; commands are applied after that. `on_failure` is called before the commands of a failed commit are cancelled,
+    and stops the checks under way.
     """
 
     def __init__(
@@ -53,11 +54,11 @@ class Committer:
         self._flushing = self._due = self._gathering = self._overlaps = False
         self._commit_cost = 0.0
         self._uncounted: deque[tuple[int, int, float]] = deque()
-        """Commits that are not counted yet: their commands, their rows, and the seconds that they took."""
+        """Commits that are not in the metrics yet: their commands, rows and seconds."""
 
     @property
     def idle(self) -> bool:
-        """Whether nothing waits to be logged, and nothing is being logged."""
+        """Whether no command waits to be logged or is being logged."""
         return not self._group and not self._flushing
 
     def add(self, pending: Pending) -> None:
@@ -73,25 +74,27 @@ class Committer:
         return [pending for pending in group if pending.queue is queue]
 
     def gather(self) -> None:
-        """Log what is accepted from now on when `log_gathered` is called, which is to be in this turn of the loop."""
+        """Hold the commit back until `log_gathered` is called, which has to be in this turn of the event loop or the
+        next.
+        """
         self._gathering = True
 
     def expect_more(self) -> None:
-        """Note that more requests have come in this turn than one command takes: while what is accepted from now on in
-        it is executed, the event loop has others to read and to answer.
+        """Note that this turn of the event loop has requests for more than one command: those accepted from now on in
+        it are `overlaps`, since the loop has other work while they are executed.
         """
         self._overlaps = True
 
     def log_gathered(self) -> None:
-        """Log what is accepted, and apply it, unless the log is being written: then that is done afterwards. It is left
-        to the caller to call `count`, who answers before that.
+        """Commit and apply what was accepted since `gather`; if a commit is under way, that is done after it. The
+        caller has to call `count`, after its answers.
         """
         self._gathering = self._overlaps = False
         if self._due:
             self._flush()
 
     def count(self) -> None:
-        """Count what was logged and applied since the last time, and see to it that the write-ahead log stays short."""
+        """Update the metrics of commits and of applied commands, and begin a checkpoint if one is due."""
         if self._uncounted:
             # The commit thread may add to them meanwhile.
             while self._uncounted:
@@ -116,7 +119,7 @@ class Committer:
             self.count()
 
     def _flush(self) -> None:
-        """Log the group, here or, where that takes long, in the commit thread."""
+        """Commit the group, here or in the commit thread, and have it applied."""
         self._due = False
         group, self._group = self._group, []
         large = False
@@ -153,7 +156,7 @@ class Committer:
             self._schedule()
 
     async def _sync(self, group: list[Pending]) -> None:
-        """Wait until enough replicas have a group that was logged; mark it where they have not in time."""
+        """Wait until enough replicas have a logged group; mark its commands `unsynced` if they have not in time."""
         logged = [pending for pending in group if pending.lsn]
         if self.synced is None or not logged or await self.synced(self._log.last_lsn):
             return
@@ -180,7 +183,7 @@ class Committer:
             if pending.receipts:
                 lsn = self._log.last_lsn + len(entries)
                 answers += [one.kept._replace(lsn=lsn, created_at=now) for one in pending.receipts]
-            # A long command may wait for some time before it is applied.
+            # Free the rows: a long command may wait for some time before it is applied.
             pending.entries = ()
         completed = self._answers.take_completed()
         if not (entries or answers or completed or forgotten):
@@ -198,8 +201,8 @@ class Committer:
                     pending.trace.committed(began, len(group))
 
     def _fail(self, group: list[Pending], error: BaseException) -> None:
-        """The group is not in the log: cancel it and all that was accepted after it, newest first. An error of another
-        kind than `LogUnavailable` is raised again.
+        """Cancel a group that could not be logged, and all commands accepted after it, newest first. Raises the error
+        again unless it is `LogUnavailable`.
         """
         expected = isinstance(error, LogUnavailable)
         why = str(error) if expected else f"the log cannot be written: {type(error).__name__}"
@@ -228,8 +231,8 @@ class Committer:
             await asyncio.sleep(0.02)
 
     async def complete_answers(self) -> None:
-        """Replace the stored responses that applying completed, without waiting for the next write. Raises
-        LogUnavailable.
+        """Store the responses that were completed when their commands were applied, without waiting for the next write.
+        Raises LogUnavailable.
         """
         completed, loop = self._answers.take_completed(), asyncio.get_running_loop()
 
@@ -237,7 +240,7 @@ class Committer:
             try:
                 self._log.complete_answers(completed)
             except LogUnavailable:
-                # From here, since whoever waits for the thread may be cancelled.
+                # Here, since the coroutine that awaits the thread may be cancelled.
                 loop.call_soon_threadsafe(self._answers.give_back, completed)
                 raise
 

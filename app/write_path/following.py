@@ -1,8 +1,8 @@
-"""Rows of a leader's log at a replica: logged as they are there, and applied as commands of clients are.
+"""Replication of the log on a replica: rows of the leader are copied unchanged, and applied as commands of clients are.
 
-Each command goes through the writer's groups and queues, so that streams, marks and snapshots see it as they do at the
-leader. What a replay does beyond applying is done here: seqs are compared, responses that lack fields get them, and
-rows that undo others rebuild their resource.
+Each command goes through the writer's commits and queues, so that streams, marks and snapshots see it as on the leader.
+As in a replay, seqs are compared, incomplete responses are completed, and rows that undo others have their resource
+rebuilt.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ LARGE = 1 << 18
 """Bytes of rows from which on a command is decoded in a thread."""
 
 MOST_BEHIND = 1_000
-"""Commands that are logged and not applied yet before no more rows are taken."""
+"""Most commands that are logged and not applied: beyond it no more rows are taken."""
 
 LET_FAIL = 10.0
-"""Seconds in which the leader says what becomes of a resource that has failed here."""
+"""Seconds in which the leader has to undo something of a resource that has failed here."""
 
 log = logs.get("replication")
 
 
 class Diverged(Exception):
-    """A row of the leader does not fit what is here: this replica's state is not the leader's."""
+    """A row of the leader does not apply or follow here: the states of leader and replica differ."""
 
 
 class _Command:

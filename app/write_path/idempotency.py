@@ -17,7 +17,7 @@ from app.runtime import clock
 from app.storage.rows import CompletedAnswer, StoredAnswer
 
 LEFT_OUT = ("tiles", "truncated", "list", "skyline", "candidates", "key", "secret")
-"""Members that a replayed response lacks."""
+"""Members that are not stored, and that a replayed response lacks."""
 
 
 IN_MEMORY = 32 << 20
@@ -27,7 +27,7 @@ OVERHEAD = 500
 """Bytes of memory for a response besides its text."""
 
 SCAN = 1_000
-"""Responses that are looked at to find some to drop from memory: the oldest may still be running."""
+"""Responses that are examined, oldest first, to drop some from memory: the oldest may belong to running requests."""
 
 AT_START = 256
 """The latest responses that are read at start-up, besides incomplete ones."""
@@ -65,9 +65,8 @@ class Ticket:
         return self._lacks
 
     def store(self, lsn: int, status: int, answer: dict[str, Any], now: float, *, lacks: bool = False) -> StoredAnswer:
-        """The row to be written with the command; `lacks` says that applying row `lsn` adds fields to it.
-
-        One that wrote no row belongs to the last one before it.
+        """The row that stores the response, to be written with the command; with `lacks`, applying row `lsn` adds
+        fields to it. `lsn` is the last row of the log if the command has none.
         """
         self._stored = True
         self._lacks = lacks
@@ -92,7 +91,7 @@ class Ticket:
 
 
 class _Kept(NamedTuple):
-    """A response in memory, as JSON text: objects would take many times as much. None while it is running."""
+    """A response in memory, as JSON text, since objects would take many times as much; None while the request runs."""
 
     request_hash: bytes
     status: int
@@ -128,7 +127,7 @@ class Answers:
         self.find = find
         self.remote = remote
         self.confirmed: Callable[[], Awaitable[None]] | None = None
-        """Waits, where set, until enough replicas have what is in the log, so that a response may be given again."""
+        """If set, waits until enough replicas have the log, before a response is replayed."""
         self._some_left = False
         self._bytes = 0
         self._bytes_to_complete = 0
@@ -149,7 +148,7 @@ class Answers:
                 self._awaited.setdefault(row.lsn, []).append(place)
 
     def take(self, rows: Iterable[StoredAnswer]) -> None:
-        """Take responses that another service has stored with rows which are logged and applied here next."""
+        """Take responses that the leader has stored, whose rows are logged and applied here next."""
         for row in rows:
             place = (row.scope, row.key)
             self._drop(place)
@@ -160,8 +159,8 @@ class Answers:
         self._make_room()
 
     def reload(self, rows: list[StoredAnswer]) -> None:
-        """Load the stored responses of a log that another service has written until now, oldest first: the latest
-        `AT_START`, and incomplete ones.
+        """Load the stored responses of a shared log that another node has written, oldest first: the latest `AT_START`,
+        and incomplete ones.
         """
         self.take(rows)
         self._some_left = self._some_left or len(rows) >= AT_START
@@ -177,7 +176,7 @@ class Answers:
         return lsn in self._awaited
 
     def learn(self, lsn: int, fields_of: Callable[[Mapping[str, Any]], Mapping[str, Any]]) -> None:
-        """Add the fields that replaying this row gave each response."""
+        """Add the fields that replaying a row has given to its incomplete responses."""
         for place in self._awaited.pop(lsn):
             if place not in self._kept:
                 continue
@@ -187,12 +186,12 @@ class Answers:
             self._complete(place, text)
 
     def add_completed(self, place: tuple[str, str], answer: dict[str, Any]) -> None:
-        """Replace the stored response with the next write."""
+        """Have the next commit replace the stored response by a complete one."""
         self._complete(place, _pack(answer))
 
     @property
     def bytes_to_complete(self) -> int:
-        """Bytes of the responses that the next write replaces."""
+        """Bytes of the responses that the next commit replaces."""
         return self._bytes_to_complete
 
     def _complete(self, place: tuple[str, str], text: bytes) -> None:
@@ -201,7 +200,7 @@ class Answers:
         self._completed[place] = CompletedAnswer(*place, text)
 
     def elsewhere(self, scope: str, key: str) -> bool:
-        """Whether a response under this key may be stored without being in memory."""
+        """Whether a response under this key may be in the database only."""
         return self._some_left and (scope, key) not in self._kept
 
     async def look_up(self, scope: str, key: str) -> StoredAnswer | None:
@@ -274,7 +273,7 @@ class Answers:
             self._drop(place)
 
     def take_completed(self) -> list[CompletedAnswer]:
-        """The stored responses to complete with the next write."""
+        """Take the responses that the next commit replaces."""
         if not self._completed:
             return []
         completed, self._completed = self._completed, {}
@@ -282,7 +281,7 @@ class Answers:
         return list(completed.values())
 
     def give_back(self, completed: list[CompletedAnswer]) -> None:
-        """Keep what could not be written for the next write."""
+        """Put back responses that could not be written."""
         self._completed = {(one.scope, one.key): one for one in completed} | self._completed
         self._bytes_to_complete = sum(len(one.answer) for one in self._completed.values())
 
@@ -296,7 +295,7 @@ class Answers:
 
 
 def hash_request(method: str, path: str, query: str, body: bytes) -> bytes:
-    """What makes two requests the same."""
+    """A digest that two requests share only if they are the same."""
     digest = hashlib.sha256()
     for part in (method.encode(), path.encode(), query.encode(), body):
         digest.update(len(part).to_bytes(8, "little"))
@@ -310,7 +309,7 @@ def filled(answer: dict[str, Any], fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _without(answer: dict[str, Any]) -> dict[str, Any]:
-    """A response as it is stored, also without the lists of subscriptions."""
+    """A response without the members in `LEFT_OUT`, its own and those of its subscriptions."""
     kept = {key: value for key, value in answer.items() if key not in LEFT_OUT}
     many = kept.get("subscriptions")
     if isinstance(many, list):

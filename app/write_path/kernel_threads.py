@@ -17,7 +17,7 @@ COUNT = 2
 
 
 class KernelThreads(ThreadPoolExecutor):
-    """An executor that knows whether a piece of work would begin at once."""
+    """An executor that knows how many of its threads are busy."""
 
     def __init__(self) -> None:
         super().__init__(COUNT, "kernel")
@@ -57,11 +57,11 @@ class Slice(NamedTuple):
 
 
 class SliceRunner:
-    """Executes slices of the jobs of one resource in the kernel threads, one after the other. Lives on the event loop.
+    """Executes slices of the jobs of one resource in the kernel threads, one after another. Lives on the event loop.
 
-    The job behind the one at hand may be offered. Where that one `lets_begin` the other, the thread begins it at once,
-    for a slice of about `budget` seconds: the loop, which is to publish first, may be late, and meanwhile the
-    processors would have nothing to do.
+    The next job may be offered while a slice is executed. If the current job `lets_begin` it, the thread goes on with
+    it at once, for about `budget` seconds, before the loop has published the slice: the loop may be late, and the
+    thread would be idle.
     """
 
     def __init__(self, threads: KernelThreads, budget: float) -> None:
@@ -70,13 +70,13 @@ class SliceRunner:
         self._executing = False
         self._offer: Slice | None = None
         self._not_taken: deque[Slice] = deque()
-        """The offer, until the thread takes it."""
+        """The offer while the thread has not taken it, or empty: a deque, since both threads take from it."""
         self.ahead: Slice | None = None
-        """The slice that the thread has taken from the offer, and may be executing."""
+        """The slice that was begun before the one before it is published."""
 
     async def execute(self, job: Executable, budget: float, behind: Executable | None) -> None:
-        """Execute a slice of a job, and offer the job behind it. Where a slice is `ahead`, it is of this job and is
-        waited for. Raises what executing raises.
+        """Execute a slice of a job, or wait for the one that is `ahead`, which is of this job; offer the job `behind`.
+        Raises what executing raises.
         """
         under_way, self.ahead = self.ahead, None
         self._executing = True
@@ -87,39 +87,39 @@ class SliceRunner:
         try:
             await under_way.executed
         finally:
-            # The thread takes an offer before it says that a slice is executed.
+            # The thread takes an offer before it resolves the slice.
             self.ahead = None if self._not_taken else self._offer
             self._not_taken.clear()
             self._offer, self._executing = None, False
 
     def offer(self, job: Executable | None) -> None:
-        """Let the thread execute a slice of this job next, unless one was offered before."""
+        """Offer a job to the thread as its next one, unless there is an offer."""
         if job is not None and self._executing and self._offer is None:
             self._offer = _slice(job, self._budget)
             self._not_taken.append(self._offer)
 
     def go_on(self, job: Executable, behind: Executable | None) -> None:
-        """Let a thread begin the job `behind` one that was just executed, which may have come too late to be offered:
-        where nothing is ahead yet, no other resource waits for a thread, and `job` lets it begin.
+        """Begin the job `behind` one that was just executed, if that lets it, it came too late to be offered, and no
+        other resource waits for a thread.
         """
         if self.ahead is None and behind is not None and not self._threads.crowded and job.lets_begin(behind):
             self.ahead = _slice(behind, self._budget)
             self._threads.submit(self._run, asyncio.get_running_loop(), self.ahead)
 
     def withdraw(self) -> None:
-        """Take back what was offered, if the thread has not taken it."""
+        """Withdraw the offer, unless the thread has taken it."""
         with suppress(IndexError):
             self._not_taken.pop()
             self._offer = None
 
     async def end(self) -> None:
-        """Wait for what is ahead, which is not published any more."""
+        """Wait for the slice that is ahead, which will not be published."""
         if self.ahead is not None:
             with suppress(Exception):
                 await self.ahead.executed
 
     def _run(self, loop: asyncio.AbstractEventLoop, first: Slice) -> None:
-        """In the thread: execute a slice, and each that is offered meanwhile and may begin."""
+        """Execute a slice, and each that is offered meanwhile and may begin. In a kernel thread."""
         under_way: Slice | None = first
         while under_way is not None:
             job, budget, executed = under_way
@@ -132,7 +132,7 @@ class SliceRunner:
             loop.call_soon_threadsafe(_resolve, executed, failure)
 
     def _next(self, job: Executable) -> Slice | None:
-        """The slice that is offered, where this job lets it begin, and no other resource waits for the thread."""
+        """Take the offer, if this job lets it begin and no other resource waits for the thread."""
         if self._threads.crowded:
             return None
         try:

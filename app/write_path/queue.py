@@ -25,7 +25,7 @@ log = logs.get("writer")
 class Skeleton(NamedTuple):
     """A response as far as it is known before the command is applied.
 
-    It is `open` where applying will add fields that the job cannot name before.
+    With `open` the command, when applied, adds fields that the job does not know before.
     """
 
     status: int
@@ -48,10 +48,10 @@ class Unwritable(Exception):
 class Pending:
     """An accepted command that is not applied yet.
 
-    Its rows of the log, of which `lsn` is the first once they are written, and its responses that are stored, whose row
-    is not known yet; copied rows have their `answers` as they are. `unsynced`: too few replicas have it. `overlaps`:
-    the event loop has other requests to read and to answer while it is executed. `since` is when it was accepted, by
-    `time.perf_counter`; `trace` are its spans, where its request is traced.
+    `entries` are its rows of the log, and `lsn` the first of them once it is written, 0 before. `receipts` are the
+    responses to store with it; rows copied from a leader come with stored `answers` instead. `then(job)` is called when
+    it is applied. `unsynced`: too few replicas have it. `overlaps`: the event loop has other work while it is executed.
+    `since` is when it was accepted, by `time.perf_counter`; `trace` has its spans, None if its request is not traced.
     """
 
     __slots__ = (
@@ -82,7 +82,7 @@ class Pending:
 
 
 class Encoding:
-    """What a queue is `checking` while an accepted command is encoded; closing it cancels the command."""
+    """What `ResourceQueue.checking` is while an accepted command is encoded; `close` cancels the command."""
 
     def __init__(self, job: Job) -> None:
         self._job = job
@@ -94,11 +94,12 @@ class Encoding:
 class ResourceQueue:
     """The accepted commands of one resource, in order; `name` has no prefix.
 
-    `accepting` serialises checks that run in pieces, `waiting` are functions to call between two slices, and `slices`
-    executes long ones in a kernel thread, while there are any. Marks and notes have a queue without a resource type.
+    `accepting` serialises checks that run in pieces, of which `checking` is the current one. `waiting` are functions to
+    call between two slices. `slices` executes long commands in a kernel thread, None while there are none. Marks and
+    notes have a queue without a resource type.
 
-    A resource that has `failed` accepts nothing until it is rebuilt or deleted; `undone` are the commands that are in
-    the log although they did not apply.
+    A resource that has `failed` accepts nothing until it is rebuilt or deleted; `undone` are its commands that are in
+    the log and were not applied.
     """
 
     def __init__(self, resource: str, resource_type: ResourceType | None, name: str) -> None:
@@ -115,12 +116,12 @@ class ResourceQueue:
 
     @property
     def running(self) -> bool:
-        """Whether a task applies the commands, slice by slice."""
+        """Whether a task applies the commands in slices."""
         return self.slices is not None
 
 
 def encoded(queue: ResourceQueue, job: Job) -> Sequence[LogEntry]:
-    """A job's rows of the log; none where it changes nothing. Raises `Unwritable`."""
+    """The rows of the log for a job; none if it changes nothing. Raises `Unwritable`."""
     if isinstance(job, Note):
         return (LogEntry(job.about, job.number, job.number, NOTE, b""),)
     if not job.count or queue.resource_type is None:
@@ -138,7 +139,7 @@ def encoded(queue: ResourceQueue, job: Job) -> Sequence[LogEntry]:
 
 
 def receipt(ticket: Ticket, skeleton: Skeleton, job: Job) -> Receipt:
-    """The response as it is stored with the command. Raises `Unwritable`."""
+    """The receipt of a claimed key, with the row that stores the response. Raises `Unwritable`."""
     status, answer, is_open = skeleton
     lacks = job.count > 0 and (is_open or not job.response_fields().keys().isdisjoint(answer))
     try:

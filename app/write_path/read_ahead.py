@@ -1,8 +1,8 @@
 """The newest snapshot, read while the rest of the program is still being imported.
 
-Importing has the interpreter and one core. Files are compared with their manifests, decoded and mapped mostly without
-the interpreter: on the other core meanwhile. Whatever is unusual is left to `recovery`, which then reads for itself and
-reports what it finds.
+Importing holds the GIL and one core. Files are checked against their manifests, decoded and mapped mostly without the
+GIL, on another core. On any irregularity this gives up: `recovery` then reads the snapshot itself, and reports what it
+finds.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from formats.folder import Folder
 
 
 class TakenUp(NamedTuple):
-    """A resource as of a snapshot, whether its image was mapped, and the seconds that it took."""
+    """A resource that was restored from a snapshot, whether its image was mapped, and the seconds that it took."""
 
     engine: Any
     mapped: bool
@@ -33,7 +33,7 @@ class TakenUp(NamedTuple):
 
 
 class Found(NamedTuple):
-    """A snapshot that was read in so many seconds, without the states of the resources that were taken up."""
+    """A snapshot without the states of the `resources` that were restored, and the seconds that reading it took."""
 
     snapshot: Snapshot
     seconds: float
@@ -41,7 +41,7 @@ class Found(NamedTuple):
 
 
 class ReadAhead:
-    """Reads the newest snapshot of a local storage root in a thread, from when it is made on."""
+    """Reads the newest snapshot of a local storage root in a thread that its construction starts."""
 
     def __init__(self, settings: Settings, stores: Stores) -> None:
         seal_links(settings)
@@ -56,7 +56,7 @@ class ReadAhead:
             self._thread.start()
 
     def take(self, since: int, until: int) -> Found | None:
-        """What was read, if it is the newest snapshot from a log that holds these rows; waits for it. Once."""
+        """Wait for the thread, and take what it has read; None if the log's rows are no longer these. Once."""
         if self._thread.ident is not None:
             self._thread.join()
         found, self._found = self._found, None

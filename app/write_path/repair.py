@@ -1,8 +1,8 @@
-"""Resources that have failed: what did not apply is undone and refused, and the resource is rebuilt.
+"""Repair of resources that have failed: their unapplied commands are undone and refused, and they are rebuilt.
 
 A resource fails when its engine raises on a command that it had accepted, which may be in the log already. A row
-*undone* says so (`app.write_path.replay`), and the resource is read again from its snapshot and the log while others go
-on. Until that succeeds it accepts nothing.
+*undone* is logged (`app.write_path.replay`), and the resource is rebuilt from its snapshot and the log, while others go
+on. Until that succeeds it accepts no command.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Failed(Exception):
 
 
 class Repair:
-    """The repair of failed resources. `rebuild` returns a resource as its snapshot and log say, in any thread.
+    """The repair of failed resources. `rebuild` rebuilds one from its snapshot and the log, in any thread.
 
     `enqueue(mark)` logs a mark after all that is being logged, `refuse(pending, why)` answers a command. `ending` is
     set when the service ends, `abandoning` when it no longer waits for what is logged to be applied.
@@ -80,7 +80,7 @@ class Repair:
         return Failed(f"{display_name(queue)} failed: {error}; nothing was changed")
 
     def end(self, queue: ResourceQueue) -> None:
-        """A resource has failed no longer: it was rebuilt or deleted."""
+        """Return a resource to service: it was rebuilt or deleted."""
         queue.failed = False
         self._failed.pop(queue.resource, None)
         self._metrics.failed_resources.set(len(self._failed))
@@ -104,7 +104,7 @@ class Repair:
             except LogUnavailable:
                 await self._pause(REBUILD_AGAIN, queue)
         if self.abandoning:
-            # Not refused, since the next start may apply them.
+            # No refusals: the next start may apply the commands.
             return
         undone, queue.undone = queue.undone, []
         for pending in undone:
@@ -124,7 +124,7 @@ class Repair:
                 log.warning("resource rebuilt", resource=queue.resource, seq=entry.last_seq, undone=len(undone))
 
     def replace(self, queue: ResourceQueue, entry: Entry, fresh: Entry, last_seq: int) -> None:
-        """Put a resource as it was rebuilt in place of the one that failed."""
+        """Replace a failed resource by the rebuilt one."""
         assert queue.resource_type is not None, "marks are not rebuilt"
         entry.engine, entry.latest = fresh.engine, fresh.latest
         entry.next_first_seq = fresh.next_first_seq
@@ -144,7 +144,7 @@ class Repair:
 
 
 def already_failed(queue: ResourceQueue) -> Failed:
-    """Why a resource that has failed refuses what comes."""
+    """The refusal of a command for a resource that has failed."""
     return Failed(f"{display_name(queue)} failed and is being rebuilt; nothing was changed")
 
 

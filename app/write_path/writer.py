@@ -1,7 +1,8 @@
 """The single writer: every change goes through command -> check -> log -> engine -> response.
 
-A command is checked on arrival against the pending state, joins the next group to be logged, and is applied once its
-group is durable, by `app.write_path.applying`. What differs between resource types is in `app.resources.base`.
+A command is checked on arrival against the pending state, joins the next group commit (`app.write_path.committing`),
+and is applied once it is durable (`app.write_path.applying`). What differs between resource types is in
+`app.resources.base`.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ T = TypeVar("T")
 J = TypeVar("J", bound=Job)
 
 PATIENCE = 5.0
-"""Seconds at shutdown for applying what is logged already."""
+"""Seconds that shutdown waits for logged commands to be applied."""
 
 log = logs.get("writer")
 
@@ -55,7 +56,7 @@ class Busy(Exception):
 
 
 class Submission(NamedTuple):
-    """One of several commands that are submitted together; its fields as the parameters of `Writer.submit`.
+    """One of the commands of `Writer.submit_each`; its fields are as the parameters of `Writer.submit`.
 
     `refused` is called if the command is refused, before the next one is accepted.
     """
@@ -79,11 +80,10 @@ class ConsistentCut(NamedTuple):
 
 
 class Writer:
-    """The owner of the log and the catalog; `submit` is the only way to change a resource. `applier` applies what is
-    logged, `repair` is of resources that have failed, `follower` follows subscriptions while the log is replayed.
+    """The owner of the log and the catalog: resources are changed by `submit` and its variants, on a replica by `copy`.
 
-    `closed` says why no command is taken. A replica's commands come by `copy` alone. `synced(lsn)`, where set, returns
-    whether enough replicas have the log up to a row: it is waited for between log and engine.
+    `closed` is the reason why commands are refused, None if they are not. `applier` applies logged commands, `repair`
+    rebuilds resources that have failed, `follower` follows subscriptions while the log is replayed.
     """
 
     def __init__(
@@ -142,11 +142,11 @@ class Writer:
     ) -> Any:
         """Check, log and apply a command of a resource; return its job once it is durable and visible.
 
-        `reader` is the engine by whose configuration the command was read, if it matters. The job keeps the first
-        `keep` outcomes. With a `ticket`, `skeleton(job)` gives the response to be stored with the command; where it is
-        that of several requests, `requests(job)` gives their tickets and responses. `then(job)`
-        is called when the resource has reached the job's last seq, before any later command is applied, and
-        `accepted(job)` once the order of commands is fixed; if that raises, the command is cancelled.
+        `reader` is the engine whose configuration the command was parsed by, if it matters. The job keeps the first
+        `keep` outcomes. With a `ticket`, `skeleton(job)` makes the response to store with the command; for a group of
+        requests `requests(job)` gives their tickets and responses. `accepted(job)` is called once the order of commands
+        is fixed; if it raises, the command is cancelled. `then(job)` is called when the resource has reached the job's
+        last seq, before any later command is applied.
 
         Raises:
             Refused: it does not apply, or there is no such resource, or it was replaced since the command was read.
@@ -178,10 +178,10 @@ class Writer:
         return job
 
     async def submit_each(self, resource: str, submissions: Iterable[Submission], reader: Any = None) -> list[Any]:
-        """Check, log and apply short commands of a resource in order, each as `submit` does, and all by one commit.
+        """Check, log and apply short commands of a resource in order, as `submit` does each, by one commit.
 
-        Returns the job of each, or the exception that says why it changed nothing. Raises as `submit` where that is
-        the same for all of them.
+        Returns the job of each, or the exception that says why it changed nothing. Raises as `submit` what concerns all
+        of them.
         """
         self._check_writable()
         queue = self._admit(resource)
@@ -241,18 +241,17 @@ class Writer:
         return await self._applied(self._accept(queue, job, ticket, skeleton, then))
 
     async def make_room(self) -> None:
-        """Get the memory for the copies of a `consistent_cut` that comes soon, so that its turns are short.
+        """Allocate the memory for the copies of an imminent `consistent_cut`, so that commands wait less for it.
 
-        In a thread of low priority: fresh memory for 2,000,000 subscriptions may take the processor for 0.15 s.
+        In a thread of low priority: fresh memory for 2,000,000 subscriptions takes up to 0.15 s of processor time.
         """
         await in_background(partial(_make_room, list(self.catalog.entries.values())))
 
     async def consistent_cut(self, journal: Collection[str] = (), indexes: Collection[str] = ()) -> ConsistentCut:
-        """Copy the state of all resources at one row of the log, each in its turn.
+        """Copy the state of all resources at one row of the log, each in the order of its commands.
 
-        Those in `journal` begin to note what changes, of those in `indexes` the indexes are copied too.
-
-        Resources that have failed and cannot be rebuilt for now are named only.
+        The engines of those in `journal` record changes from then on; of those in `indexes` the indexes are copied too.
+        Resources that have failed and are not rebuilt in time are only named.
 
         Raises:
             Failed: a resource fails meanwhile.
@@ -316,9 +315,8 @@ class Writer:
         return job
 
     async def ask(self, resource: str, make: Callable[[Any], J], reader: Any = None) -> J:
-        """As `maintain`, for a read whose job is checked in the order of acceptance, as commands are.
-
-        `reader` as in `submit`.
+        """As `maintain`, for a read that `make` checks as a command is, in the order of acceptance; `reader` as in
+        `submit`.
         """
         self.catalog.latest(resource, reader)
         queue = self._admit(resource)
@@ -338,7 +336,7 @@ class Writer:
         answers: Sequence[StoredAnswer],
         then: Callable[[Any], None] | None = None,
     ) -> asyncio.Future[None]:
-        """Log rows of another log as they are there, and apply their command; None: they change no resource."""
+        """Log copied rows of another log unchanged, and apply their command; a `resource` of None: they change none."""
         queue = self._marks if resource is None else self._queue(resource)
         pending = Pending(queue, job, rows, (), then, answers)
         self.committer.add(pending)
@@ -358,13 +356,13 @@ class Writer:
         return await asyncio.get_running_loop().run_in_executor(self.applier.kernels, fn)
 
     async def replace(self, resource: str, rebuild: Callable[[str], Any], last_seq: int) -> None:
-        """Put a resource as its snapshot and the log say in place of the one that is there, which has no commands."""
+        """Rebuild a resource without pending commands from its snapshot and the log, and put it in place."""
         queue, entry = self._queue(resource), self.catalog.entry(resource)
         fresh = await self.in_kernel_thread(partial(rebuild, resource))
         await self.applier.between(queue, partial(self.repair.replace, queue, entry, fresh, last_seq))
 
     async def drained(self) -> None:
-        """Return when all that was accepted is applied. Nothing more is accepted meanwhile."""
+        """Return when all accepted commands are applied. No command may be submitted meanwhile."""
         while not self.committer.idle or any(one.pending or one.running for one in self._queues.values()):  # noqa: ASYNC110 (rare)
             await asyncio.sleep(0.002)
 
@@ -383,7 +381,7 @@ class Writer:
         return await self.applier.between(self._queue(resource), fn)
 
     def _check_writable(self) -> None:
-        """Refuse a write where the log takes none, before it joins a group with reads."""
+        """Refuse a write while the log takes none, before it joins a group that may have reads."""
         if self.closed is not None:
             raise NotReady(self.closed, retry_after=1)
         refused = self._log.refused
@@ -429,9 +427,9 @@ class Writer:
             queue.checking = None
 
     async def _encode_in_thread(self, queue: ResourceQueue, job: Job) -> Sequence[LogEntry]:
-        """The rows of a long command that was just accepted, before another is accepted behind it.
+        """The rows of a long command that was just checked, encoded in a thread, while no other command is accepted.
 
-        Raises as `submit`; the command is cancelled then.
+        Raises as `submit`, with the command cancelled.
         """
         encoding = queue.checking = Encoding(job)
         entries: Sequence[LogEntry] | None = None
@@ -449,7 +447,7 @@ class Writer:
         return entries
 
     async def _enqueue(self, queue: ResourceQueue, job: Job) -> None:
-        """Add a job to the next group, and wait until it is applied."""
+        """Add a job to the next group commit, and wait until it is applied."""
         await self._applied(self._accept(queue, job))
 
     async def _applied(self, pending: Pending) -> Any:
@@ -469,12 +467,11 @@ class Writer:
         entries: Sequence[LogEntry] | None = None,
         requests: Callable[[Any], Iterable[tuple[Ticket, Skeleton]]] | None = None,
     ) -> Pending:
-        """Add an accepted command to the next group.
-
-        What cannot be logged is refused here, before another command is accepted behind it.
+        """Encode a checked command, and add it to the next group commit. If that fails, the command is cancelled before
+        a later one is accepted, and the error raised.
         """
         if queue.failed and not isinstance(job, DropFailedJob):
-            # The resource failed while this was being checked, by an engine that is no longer used.
+            # It was checked by an engine that has failed meanwhile.
             raise already_failed(queue)
         try:
             if entries is None:
@@ -494,16 +491,16 @@ class Writer:
         return pending
 
     def _stop_checks(self) -> None:
-        """Stop the checks and encodings of long commands, which are behind what could not be logged."""
+        """Stop the checks and encodings of long commands, which depend on commands that could not be logged."""
         for queue in self._queues.values():
             if queue.checking is not None:
                 steps, queue.checking = queue.checking, None
                 steps.close()
 
     async def close(self, patience: float = PATIENCE) -> None:
-        """Apply what was accepted, complete stored responses, and stop.
+        """Apply accepted commands, complete stored responses, and stop.
 
-        After `patience` seconds what is logged but not applied is left to the next start's replay.
+        After `patience` seconds, logged commands that are not applied are left to the replay of the next start.
         """
         self._closed = self.repair.ending = True
         for queue in self._queues.values():
