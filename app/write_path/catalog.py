@@ -28,7 +28,7 @@ class Entry:
         return self.next_first_seq - 1 if self.latest is None else self.latest.next_seq - 1
 
     def go_on(self, last_seq: int, dropped: bool = False) -> None:
-        """Continue after a seq: the commands that took the seqs up to it are undone. `dropped`: without the resource."""
+        """Continue after a seq, as the commands up to it are undone; `dropped`: with the resource deleted."""
         if dropped or self.latest is None:
             self.engine = self.latest = None
             self.next_first_seq = last_seq + 1
