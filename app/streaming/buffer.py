@@ -26,10 +26,10 @@ NOTIFICATION = "notification"
 RESULT = "result"
 
 KEPT_BYTES = 1 << 18
-"""Bytes of messages that are kept for those who resume, of one live subscription in one form."""
+"""Most bytes of messages that a channel keeps for readers that resume."""
 
 SMALL = 1 << 10
-"""Bytes up to which a message is kept without counting it at once: see `Channel.settle`."""
+"""Most bytes of a message that is kept without being counted at once: see `Channel.settle`."""
 
 _TO_CURSOR = '"event":"","cursor":"'
 
@@ -37,7 +37,7 @@ LONGER = len("id: :\nevent: \ndata: {\n\n") - len(_TO_CURSOR + ':",')
 """By how much an SSE block is longer than the same message on a WebSocket."""
 
 _QUOTE = ord('"')
-"""The first byte of what a WebSocket has of a message."""
+"""The first byte of a message as a WebSocket has it."""
 
 Entries = tuple[ListEntry, ...]
 
@@ -52,9 +52,7 @@ def with_old(form: Form) -> Form:
 
 
 class Words(NamedTuple):
-    """What is in a message besides its seq and the fields of its data: before the seq, between it and the fields, and
-    behind these.
-    """
+    """The constant text of messages: before the seq, between it and the fields of the data, and after these."""
 
     head: str
     middle: str
@@ -73,12 +71,12 @@ class Words(NamedTuple):
 
 
 class Message:
-    """One message of a stream: the bytes that all who read it share, as SSE and WebSockets have them.
+    """One message of a stream, whose bytes all of its readers share.
 
-    `block` is the whole SSE block, `rest` the same message as a WebSocket has it, behind the names of its stream: the
-    event, the cursor and the data. One is made from the other when it is first asked for; `made_block` and `made_rest`
-    are None before. `kept` is the one of which the message can be made again: there may be hundreds of thousands, and
-    what is bytes alone, the collector does not look at. `size` is how many bytes the block has.
+    `block` is the SSE block, `rest` the message on a WebSocket without its prefix: event, cursor and data. Each is made
+    from the other on first use; `made_block` and `made_rest` are None until then. `kept` is the one that was there
+    first, from which the message can be made again: hundreds of thousands may be kept, and the garbage collector does
+    not traverse bytes. `size` is the length of the block in bytes.
     """
 
     # No `__getattr__`: a class with one has all of its attributes looked up the long way.
@@ -115,7 +113,7 @@ class Message:
 
     @classmethod
     def of_kept(cls, seq: int, kept: bytes) -> Message:
-        """A message of what was `kept` of it.
+        """A message from the bytes that were `kept` of it.
 
         >>> item = message("e", 43, "gone", '{"seq":43}')
         >>> Message.of_kept(43, item.kept) == item
@@ -148,7 +146,7 @@ class Message:
 
     @property
     def rest(self) -> bytes:
-        r"""The `rest` of a message of which the block was there first.
+        r"""The message on a WebSocket, without its prefix.
 
         >>> Message(43, "gone", b'id: e:43\nevent: gone\ndata: {"seq":43}\n\n').rest
         b'"event":"gone","cursor":"e:43","seq":43}'
@@ -164,7 +162,7 @@ message = Message.of
 
 
 def change_of(kept: bytes) -> Message:
-    r"""The message of a change whose text is kept, for a queue: nobody reads its seq there.
+    r"""The message of a change from its kept text, for a queue, where its seq is not used.
 
     >>> change_of(b'"event":"change","cursor":"e:43","seq":43}').block
     b'id: e:43\nevent: change\ndata: {"seq":43}\n\n'
@@ -173,9 +171,9 @@ def change_of(kept: bytes) -> Message:
 
 
 class Bundle(Message):
-    """Changes for several readers of a connection: one for each of `readers`, in order, as WebSockets have them.
+    """Changes for several readers of a WebSocket as one entry of its queue: the i-th text is for the i-th reader.
 
-    `frames` are all of them as the connection sends them, where that is known.
+    `frames` are all of them in frames, None if these are not laid out yet.
     """
 
     __slots__ = ("frames", "readers", "texts")
@@ -189,7 +187,7 @@ class Bundle(Message):
         self.frames = frames
 
     def pairs(self) -> Iterator[tuple[Any, bytes]]:
-        """Each reader with what a WebSocket has of its message."""
+        """Each reader with its message as on a WebSocket."""
         return zip(self.readers, self.texts, strict=True)
 
     def messages(self) -> Iterator[tuple[Any, Message]]:
@@ -198,7 +196,7 @@ class Bundle(Message):
             yield reader, Message.of_rest(-1, CHANGE, text)
 
     def cut(self, most: int) -> tuple[Bundle, Bundle | None]:
-        """The first of the changes, until they have so many bytes, and the others, if there are any."""
+        """Split after the change with which the first part reaches `most` bytes; the second part is None if empty."""
         size = 0
         for n, text in enumerate(self.texts, 1):
             size += len(text) + LONGER
@@ -209,7 +207,7 @@ class Bundle(Message):
 
 
 def size_of(kept: bytes) -> int:
-    """The `size` of a message of what was kept of it."""
+    """The `size` of a message from its kept bytes."""
     return len(kept) + LONGER if kept[0] == _QUOTE else len(kept)
 
 
@@ -220,9 +218,9 @@ def parse_cursor(text: str, epoch: str) -> int | None:
 
 
 class Conflation:
-    """What a conflated reader has been sent: the list `shown`, which is right up to the seq `at`.
+    """The state of a conflated reader: it was sent the list `shown`, as of the seq `at`.
 
-    `last` is the seq of the newest change held back from it, None if there is none; `due` is when it may be sent.
+    `last` is the seq of the newest change that is held back, None if none is; `due` is when the net may be sent.
     """
 
     __slots__ = ("at", "due", "last", "seconds", "shown")
@@ -235,7 +233,7 @@ class Conflation:
         self.due = float("-inf")
 
     def take(self, shown: list[ObjectView], at: int) -> None:
-        """Everything up to `at` is in the reader's queue, after which it has this list."""
+        """Note that all messages up to `at`, which lead to the list `shown`, are in the reader's queue."""
         self.shown = shown
         self.at = at
         self.last = None
@@ -277,13 +275,12 @@ class LoneListener(Protocol):
 class Channel:
     """One form of one live subscription: its readers and its last messages.
 
-    `kept` are all messages after the seq `floor`, at most `keep` of them and `KEPT_BYTES` bytes: they have `nbytes`.
-    `log` may have `most` elements before it is settled; `past` counts the messages that are kept no longer, and
-    `published` all so far. `left_at` is when the last reader left, undefined while there are readers. `lone` is the
-    only reader, where it takes messages now and its connection takes bundles or blocks; None once there was a conflated
-    one.
-    `listener`, if there is one, is notified of it as that of `slot`. `diffs` has what the messages after the seq
-    `diffs_floor` changed, for conflated readers; None as long as there was none.
+    `kept` are all messages after the seq `floor`, `nbytes` bytes: at most `keep` messages and `KEPT_BYTES`. `log` may
+    have `most` elements before it is settled. `past` counts dropped messages, `published` all messages so far.
+    `left_at` is when the last reader left, undefined while there are readers. `lone` is the only reader, if it is not
+    void and its connection takes bundles or blocks; None from the first conflated reader on. `listener`, if there is
+    one, is notified of a new lone reader under the number `slot`. `diffs` are the entries of the messages after the seq
+    `diffs_floor`, for conflated readers; None before the first of these.
     """
 
     __slots__ = (
@@ -312,8 +309,7 @@ class Channel:
         self.form = form
         self.keep = keep
         self.log: list[Any] = []
-        """The seq and the bytes of each message, in turn. A deque takes 700 bytes more, and to append to one of
-        thousands waits for two more lines of memory."""
+        """Seqs and kept bytes alternate. A deque would take 700 bytes more, and an append two more cache misses."""
         self._floor = floor
         self._nbytes = self._counted = 0
         """The bytes of the messages in the first `_counted` elements of the log."""
@@ -328,13 +324,13 @@ class Channel:
         self.diffs_floor = floor
 
     def publish(self, item: Message, entries: Entries = ()) -> None:
-        """Keep a message, which has these entries, and queue it for every reader. O(readers)."""
+        """Keep a message with its entries, and queue it for every reader. O(readers)."""
         self.retain(item, entries)
         for reader in self.readers:
             reader.push(item)
 
     def retain(self, item: Message, entries: Entries = ()) -> None:
-        """Keep a message, which has these entries. Amortised O(1)."""
+        """Keep a message with its entries. Amortised O(1)."""
         log = self.log
         log.append(item.seq)
         log.append(item.kept)
@@ -344,10 +340,10 @@ class Channel:
             self.settle()
 
     def settle(self) -> None:
-        """Count the messages, and keep no more than may be kept. Amortised O(1) for each message.
+        """Count the bytes of new messages, and drop the oldest beyond the limits. Amortised O(1) a message.
 
-        Small messages are appended to the log uncounted, until what is kept is asked for, a message is not small, or
-        the log has too many elements.
+        Small messages are appended to the log uncounted, until the kept ones are needed, a message is not small, or the
+        log has too many elements.
         """
         log = self.log
         if self._counted != len(log):
@@ -356,7 +352,7 @@ class Channel:
             self.keep_less()
 
     def keep_less(self) -> None:
-        """Keep no more than may be kept of messages that are all counted."""
+        """Drop the oldest messages beyond the limits; all have to be counted."""
         self.drop_oldest(len(self.log) // 2 - self.keep)
         while self._nbytes > KEPT_BYTES:
             self.drop_oldest(1)
@@ -385,23 +381,23 @@ class Channel:
         return self.past + len(self.log) // 2
 
     def add(self, reader: ChannelReader) -> None:
-        """Have one more reader."""
+        """Add a reader."""
         self.readers[reader] = None
         self.find_lone()
 
     def remove(self, reader: ChannelReader) -> None:
-        """Have one reader less."""
+        """Remove a reader."""
         del self.readers[reader]
         self.find_lone()
 
     def take_readers(self) -> dict[ChannelReader, None]:
-        """Have no readers any more; those that there were."""
+        """Remove all readers, and return them."""
         readers, self.readers = self.readers, {}
         self.find_lone()
         return readers
 
     def find_lone(self) -> None:
-        """Set `lone` after a change of the readers, or of whether they take messages."""
+        """Set `lone`, after the readers, or `void` of one, have changed."""
         self.lone = None
         if len(self.readers) == 1 and self.diffs is None:
             (reader,) = self.readers
@@ -412,7 +408,7 @@ class Channel:
 
     @property
     def blocks(self) -> bool:
-        """Whether its messages are read as SSE blocks, by the reader that is asked first."""
+        """Whether messages are best made as SSE blocks: the first reader reads those."""
         return next((reader.blocks for reader in self.readers), False)
 
     @property
@@ -448,20 +444,20 @@ class Channel:
             reader.push(item)
 
     def keep_diffs(self, seq: int) -> None:
-        """Keep from `seq` on what messages change."""
+        """Keep the entries of messages after `seq`, too."""
         if self.diffs is None:
             self.diffs = deque()
             self.diffs_floor = seq
             self.find_lone()
 
     def diffs_after(self, after: int) -> list[Entries] | None:
-        """What the messages after a seq changed, oldest first; None when that is not all kept."""
+        """The entries of the messages after a seq, oldest first; None if not all are kept."""
         if self.diffs is None or after < max(self.floor, self.diffs_floor):
             return None
         return [entries for seq, entries in self.diffs if seq > after]
 
     def missed(self, after: int) -> list[Message] | None:
-        """The messages after a seq, oldest first; None when they are no longer all kept. O(messages)."""
+        """The messages after a seq, oldest first; None if not all are kept. O(messages)."""
         if after < self.floor:
             return None
         return [Message.of_kept(seq, text) for seq, text in self.pairs() if seq > after]

@@ -1,4 +1,4 @@
-"""Messages of one slice for many readers: those of one connection are queued together, as a bundle."""
+"""Delivery of the changes of one slice to many readers: those of one connection are queued as a bundle."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ def publish_all(
     blocks: bool,
     entries_at: Callable[[int], Entries],
 ) -> int:
-    """As `Channel.publish` of one change after another, of which the channels, seqs and texts are by column; returns
-    how many readers they have. A change that nobody follows has no channel.
+    """Publish changes, given by columns, as `Channel.publish` does one by one; returns how many readers they have. A
+    change without readers may have no channel.
 
-    `texts` are SSE blocks or what WebSockets have of messages; equal ones are one object. `entries_at` are the entries
-    of the change at a place. Connections get their messages in order of the changes. O(changes + readers).
+    `texts` are SSE blocks (`blocks`) or messages of WebSockets; equal ones are one object. `entries_at(i)` are the
+    entries of the i-th change. Connections get their messages in order of the changes. O(changes + readers).
     """
     sent = 0
     made = Message if blocks else Message.of_rest
     shared: dict[int, Message] = {}
     bundles: dict[TakesBundles, list[Any]] = {}
-    """Readers and their texts in turn."""
+    """By connection, readers and their texts alternate."""
     last: TakesBundles | None = None
     for channel, seq, text, place in zip(channels, seqs, texts, count(), strict=False):
         if channel is None:
@@ -44,7 +44,7 @@ def publish_all(
                 elif not each.void:
                     bundles.setdefault(each.connection, []).extend((each, text))
             continue
-        # As `Channel.retain`: with all that is called for a change, it would take twice as long.
+        # `Channel.retain` inlined: with calls a change would take twice as long.
         log = channel.log
         log.append(seq)
         log.append(text)

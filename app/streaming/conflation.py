@@ -1,8 +1,8 @@
-"""Streams with at most one change every so many seconds, the net of the changes meanwhile.
+"""Conflation: streams with at most one change per interval, the net of the changes meanwhile.
 
-The changes of its channel are held back from a conflated reader. The list that it was last sent is kept; when its
-interval has passed, that list is compared with the present one, and the differences are sent as one change, with the
-seq of the newest change in it.
+Changes are held back from a conflated reader, and the list that it was last sent is kept. When its interval has passed,
+that list is compared with the present one, and the difference is sent as one change, with the seq of the newest change
+in it.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from app.streaming.protocols import Between, LiveResource, LiveSubscription
 from indexes.boards.lists import ObjectView, net_entries
 
 LONGEST = 3600.0
-"""Seconds that a reader may ask for."""
+"""Longest interval in seconds."""
 
 BATCH = 128
 """Readers served in one step of the event loop."""
 
 WAITING = 4
-"""Messages in a reader's queue from which on changes stay held back until it has taken them."""
+"""Messages waiting for a reader from which on its changes are held back longer."""
 
 SPARE = 1024
-"""Entries up to which the heap is not searched for closed readers."""
+"""Entries of the heap up to which it is not purged of closed readers."""
 
 
 def check_conflation(form: Form, seconds: float) -> None:
@@ -115,12 +115,12 @@ class Conflator:
         held, self._held = self._held, 0
         if not self._pending:
             return held
-        stirred, self._pending = self._pending, []
+        pending, self._pending = self._pending, []
         now = self._clock()
-        due = [reader for reader in stirred if reader.conflation is not None and reader.conflation.due <= now]
+        due = [reader for reader in pending if reader.conflation is not None and reader.conflation.due <= now]
         self._send(live_resource, due[:BATCH])
         shown = set(due[:BATCH])
-        for reader in stirred:
+        for reader in pending:
             if reader not in shown:
                 self._schedule(reader)
         self._set_timer()
@@ -133,7 +133,7 @@ class Conflator:
         while self._heap and self._heap[0][0] <= now:
             reader = heapq.heappop(self._heap)[2]
             conflation, channel = reader.conflation, reader.channel
-            # A reader served meanwhile has another entry, for its next time.
+            # A reader that was served meanwhile has another entry.
             if channel is not None and conflation is not None and conflation.last is not None and conflation.due <= now:
                 due.setdefault(channel.resource, []).append(reader)
         try:

@@ -30,8 +30,8 @@ class ConnectionLimits(Protocol):
 
 
 class Connections:
-    """Owns the open connections. `close_stream` ends one of their streams, and `expire_stream` does so with a last
-    message that its caller's time is over.
+    """Owns the open connections. `close_stream` ends one of their streams; `expire_stream` does, too, after a last
+    message that the caller has expired.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class Connections:
             self.count(connection)
 
     def count(self, connection: Connection) -> None:
-        """Let a connection count from now on, if it is open and does not yet. Raises the problem 429."""
+        """Count an open connection toward the limit, unless it is counted. Raises the problem 429."""
         if self._open.get(connection) is False:
             self._check_limit()
             self._open[connection] = True
@@ -97,7 +97,7 @@ class Connections:
             self._close_stream(reader)
 
     def bind(self, connection: Connection, caller: Caller) -> None:
-        """Let a connection end when its caller is shut out, or its time is over. It may have several callers."""
+        """Have a connection end when its caller is shut out or expires. It may have several callers."""
         connection.keys.add(caller.id)
         if caller.expires is not None:
             seconds = max(0.0, caller.expires - time.time())
@@ -105,7 +105,7 @@ class Connections:
             connection.timers.append(timer)
 
     def _expire(self, connection: Connection, caller: Caller) -> None:
-        """End the streams of a caller whose time is over with `gone`, and its connection with them."""
+        """End the streams of an expired caller with `gone`, and then its connection."""
         if connection not in self._open:
             return
         if not caller.expired():

@@ -1,8 +1,8 @@
-"""The hub: live subscriptions and their channels of one service, and its open connections.
+"""The hub: the live subscriptions of one service with their channels, and its open connections.
 
-A subscription is live from its first stream until `resume_seconds` after the last one closed. All work on a resource is
-done between two of its slices, so a stream begins at one seq and continues with every change after it. Resources have
-their full names here, as ``boards/delays``; what differs between resource types is in their `Source`.
+A subscription is live from its first stream until `resume_seconds` after the last one closed. The hub works on a
+resource between two of its slices, so a stream begins at one seq and continues with every change after it. Resources
+have their full names here, as ``boards/delays``; what differs between resource types is in their `Source`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ T = TypeVar("T")
 MOST_SECONDS_BETWEEN_ROUNDS = 1.0
 
 MOST_TERMS = 16
-"""Epochs before the present one of which positions are taken."""
+"""Earlier epochs with cursors that can be resumed."""
 
 CHANNEL, MESSAGE = 400, 85
 """Bytes of memory for a channel, and for a message besides its text, as measured."""
@@ -59,7 +59,7 @@ class Limits(ConnectionLimits, Protocol):
 
 
 class Counts(NamedTuple):
-    """How much is open: connections, streams on them, and subscriptions whose lists are kept."""
+    """The numbers of open connections, streams on them, and live subscriptions."""
 
     connections: int
     streams: int
@@ -67,10 +67,8 @@ class Counts(NamedTuple):
 
 
 class Following(NamedTuple):
-    """What following a subscription costs.
-
-    These are its open `streams`, the messages `kept` for readers who come back, those `sent` since it became live (once
-    for each form, however many read it), and the bytes of all that, an estimate.
+    """What a live subscription costs: its open `streams`, the messages `kept` for readers that resume, the messages
+    `sent` since it became live (counted by form, not by reader), and an estimate of the bytes of memory.
     """
 
     streams: int
@@ -80,7 +78,7 @@ class Following(NamedTuple):
 
 
 class Hub:
-    """Owns the live subscriptions, their feeds and the open connections of one service. Lives on the event loop.
+    """Owns the live subscriptions and the open connections of one service. Lives on the event loop.
 
     `sources` are the resource types. `on_open` is called for every stream that opens or closes (resource,
     subscription), which restarts the lifetime of the subscription.

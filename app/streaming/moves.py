@@ -1,7 +1,7 @@
 """The moves of one WebSocket: locations of the clients of standing queries, applied in order.
 
-One task submits them. Moves that arrive while it waits for the writer go together as one command, so that a socket with
-many clients is not limited to one move a commit. Their number is bounded.
+One task submits them. Moves that arrive while it waits for the writer become one command, so that a socket with many
+clients is not limited to one move a commit. Their number is bounded.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from app.streaming.operations import Operation
 log = logs.get("delivery")
 
 MOST_WAITING = 256
-"""Moves that may wait: past that the socket is not read."""
+"""Most moves in the queue; while it is full, the socket is not read."""
 
 
 class Moved(NamedTuple):
@@ -81,7 +81,7 @@ class Moves:
         except ServiceError as problem:
             found = [problem] * len(some)
         except Exception:
-            # The moves behind it, and callers of `add`, must not wait for ever.
+            # Later moves, and callers of `add`, must not wait for ever.
             log.exception("moves failed", resource=resource)
             found = [Internal("the moves could not be carried out")] * len(some)
         for operation, outcome in zip(some, found, strict=True):

@@ -33,7 +33,7 @@ class Between(Protocol):
 
 
 class LiveSubscription:
-    """One live subscription, with a channel for each form that is or was just read: the attribute of that name."""
+    """One live subscription. Its channels are the attributes named as the forms, None while a form is not read."""
 
     __slots__ = ("id",)
     forms: ClassVar[tuple[Form, ...]]
@@ -77,9 +77,9 @@ class StreamHub(Protocol):
 
 
 class LiveResource(ABC):
-    """A resource with live subscriptions. All messages up to `seq` are in the queues of their readers.
+    """A resource with live subscriptions, whose messages up to `seq` are in the queues of their readers.
 
-    Used between two slices only. `channel` is the class that keeps the messages of one form.
+    Used between two slices only. `channel` is the class of channels.
     """
 
     __slots__ = ("by_id", "engine", "hub", "resource", "seq")
@@ -94,30 +94,30 @@ class LiveResource(ABC):
 
     @abstractmethod
     def watch(self, id: str) -> LiveSubscription:
-        """Begin to keep what a subscription's streams need. Raises KeyError for an unknown subscription."""
+        """Make a subscription live in the engine. Raises KeyError for an unknown one."""
 
     @abstractmethod
     def unwatch(self, live: LiveSubscription) -> None:
-        """A subscription has no readers any more; it may exist or be deleted."""
+        """Undo `watch` for a subscription that has lost its last reader, and may have been deleted."""
 
     @abstractmethod
     def forget(self, live: LiveSubscription) -> None:
-        """A subscription is live no longer: `unwatch` was called, or it is gone."""
+        """Drop what is kept here of a subscription that is no longer live, after `unwatch` or its deletion."""
 
     @abstractmethod
     def set_active(self, live: LiveSubscription, form: Form, on: bool) -> None:
-        """A form of a live subscription is read from now on (`on`), or no longer."""
+        """Note that a form of a live subscription is read from now on (`on`), or no longer."""
 
     @abstractmethod
     def first_message(self, live: LiveSubscription, form: Form, fresh: bool) -> Message:
-        """What a stream begins with: a `fresh` one has no cursor, the others have one that cannot be resumed."""
+        """The first message of a stream that is `fresh`, or whose cursor cannot be resumed."""
 
     def delivered_seq(self, channel: Channel) -> int:
         """The seq up to which all readers of a channel have every message, sent or in the queue."""
         return self.seq
 
     def missed(self, live: LiveSubscription, form: Form, after: int) -> list[Message] | None:
-        """What a stream missed since a seq, where its messages were not kept; None where that is not known either."""
+        """The messages since a seq, if they can be made although none were kept; None if they cannot."""
         return None
 
     @abstractmethod

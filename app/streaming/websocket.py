@@ -1,9 +1,9 @@
 """Many live subscriptions on one WebSocket: the operations `subscribe`, `unsubscribe`, `move`, `ping` and `auth`, and
 requests of the API.
 
-Frames are answered in kind: text frames by JSON, binary ones by MessagePack. A refused operation is answered by an
-`error` with the problem, and the socket stays open. One task sends, one receives: no more operations are taken from a
-peer that does not read.
+Text frames are answered by JSON, binary ones by MessagePack. A refused operation is answered by an `error` with the
+problem, and the socket stays open. One task sends and one receives; for back-pressure, no operation is taken from a
+peer that does not read its answers.
 """
 
 from __future__ import annotations
@@ -38,31 +38,30 @@ from app.streaming.requests import FEWEST, MOST, Answered, Api, Requests
 
 MOST_ANSWERS = 256
 MOST_ANSWER_BYTES = 4 << 20
-"""Answers, and their bytes, that wait for a peer before no more of what it sends is taken."""
+"""Answers in the queue, and their bytes, above which nothing is taken from a peer."""
 
 MOST_BEGUN = 4 << 20
 SECONDS_TO_AUTHENTICATE = 10.0
 MOST_WRONG_KEYS = 3
 PATIENCE = 5.0
-"""Seconds that a socket which ends waits for the answers to its requests."""
+"""Seconds that an ending socket waits for the answers to its requests."""
 
 WITH_TICKET = frozenset({"subscribe", "unsubscribe", "ping"})
 """Operations of a socket that was opened by a ticket."""
 
 MOVING = "maps/"
-"""How the names of resources begin whose subscribers have a place."""
+"""The prefix of resources with moving subscribers."""
 
 LARGEST, READ, WRITE, FRAMES = "rankcast.largest", "rankcast.read", "rankcast.write", "rankcast.frames"
-"""Extensions of a socket's scope. By the first the server takes larger messages: a function of their bytes. The second
-returns what has come and can be had without waiting, in the form of what is received. The third sends messages at once,
-in one piece; it returns false where it has not, since they would have to wait. The fourth is an
-outlet that takes frames."""
+"""Extensions of a socket's scope. LARGEST sets the most bytes of a message. READ returns the messages that have
+arrived, without waiting, in the form of `receive`. WRITE sends messages in one piece; false, with nothing sent, if they
+would have to wait. FRAMES is an outlet that takes frames."""
 
 AT_ONCE = 1 << 16
-"""Bytes of messages that are sent in one piece, beyond which a peer that is slow is not written to."""
+"""Most bytes of messages in one write: no more is written ahead to a slow peer."""
 
 TEXT, PACKED = "text", "packed"
-"""What the frames of answers are."""
+"""The events of answers in the queue: the kind of their frames."""
 
 
 class Refusal(Protocol):
@@ -124,7 +123,7 @@ class StreamSocket:
 
 
 class Entry(Reader):
-    """A stream of a socket, by the resource and the id that its peer calls it; `packed` as MessagePack."""
+    """A stream of a socket; `key` is its resource and the id of its subscription."""
 
     __slots__ = ("key",)
 
@@ -163,21 +162,21 @@ class Socket(Connection):
         self._answers = Reader(self)
         self._emptied = asyncio.Event()
         self._packs = False
-        """Whether the last frame of the peer was a binary one."""
+        """Whether the last frame of the peer was binary."""
 
     def work_with(self, carry: Carry, api: Api, allow: Callable[[int], None]) -> None:
-        """Apply moves by `carry`, and carry out requests by `api`; `allow` lets the peer send messages as large."""
+        """Set what applies moves (`carry`) and carries out requests (`api`), and what `allow`s larger messages."""
         self._moves = Moves(carry, self._answer, self._refuse)
         self._requests = Requests(api, self._queue_answers, self._refused, self._drained)
         self._allow_requests: Callable[[], None] = partial(allow, api.largest_frame)
 
     def exchange_by(self, read: Callable[[], list[Any]], write: Callable[[Sequence[Content]], bool]) -> None:
-        """Receive further messages of the peer by `read`, and send it messages by `write`, without waiting."""
+        """Set the functions that receive and send messages without waiting: see READ and WRITE."""
         self._read_more = read
         self._write = write
 
     def send_by(self, outlet: Outlet) -> None:
-        """Send the peer frames by what its server has for it, without waiting."""
+        """Set the outlet for frames: see FRAMES."""
         self.outlet = outlet
 
     def readers(self) -> Iterable[Reader]:
@@ -256,7 +255,7 @@ class Socket(Connection):
             yield pack(beat) if packed else _compact(beat)
 
     async def send_end(self, code: int) -> None:
-        # What was asked for before is answered: a write may have been applied.
+        # Requests under way are answered first: their writes may have been applied.
         self._emptied.set()
         await self._requests.finish(PATIENCE)
         await self.send_queue()
@@ -269,7 +268,7 @@ class Socket(Connection):
     # --- operations -------------------------------------------------------------------------------------------------
 
     async def admit(self, authorization: str | None) -> None:
-        """Take the key of the handshake, if it has one. Raises `Unauthorized` for an unknown one."""
+        """Identify the caller by the key of the handshake, if it has one. Raises `Unauthorized` for an unknown key."""
         if self._keyring.open:
             self._caller = NOBODY_ASKED
         elif authorization is not None:
@@ -277,12 +276,12 @@ class Socket(Connection):
             await self._identify(secret.strip() if scheme.lower() == "bearer" else "")
 
     def admit_ticket(self, ticket: Ticket) -> None:
-        """Let the socket do what a ticket opens. Raises `Unauthorized` where who asked for it is shut out."""
+        """Restrict the socket to what a ticket opens. Raises `Unauthorized` if the ticket's caller is shut out."""
         self._keyring.check(ticket.caller)
         self._caller, self._ticket = ticket.caller, ticket
 
     def enter(self) -> None:
-        """Be a connection of the hub. Raises as `Hub.add_connection`."""
+        """Add the socket to the hub's connections. Raises as `Connections.add`."""
         self.hub.connections.add(self, counts=self.known)
         self.bind()
 
@@ -344,7 +343,7 @@ class Socket(Connection):
                 patience.cancel()
 
     async def _take_bursts(self, some: deque[Any]) -> None:
-        """Begin with as many of the messages as can be read together, and take them away."""
+        """Begin bursts at the head of the messages, and remove these."""
         while len(some) >= FEWEST and self.ending is None and self._caller is not None and self._ticket is None:
             frames = list(takewhile(bool, (each.get("text") for each in islice(some, MOST))))
             taken = self._requests.add_burst(frames, self._caller)
@@ -358,7 +357,7 @@ class Socket(Connection):
 
     @property
     def _full(self) -> bool:
-        """Whether more waits in the queue for the peer than it may have waiting and go on sending."""
+        """Whether the queue is so long that nothing more is taken from the peer."""
         answers = self._answers
         return self.begun > MOST_BEGUN or answers.waiting >= MOST_ANSWERS or answers.nbytes > MOST_ANSWER_BYTES
 
@@ -369,7 +368,7 @@ class Socket(Connection):
             await self._emptied.wait()
 
     async def finish(self) -> None:
-        """Wait for the requests under way, for a while; their answers are dropped."""
+        """Wait up to `PATIENCE` for the requests under way, without sending their answers."""
         self.lost = True
         self._emptied.set()
         self._requests.lose()
@@ -380,7 +379,7 @@ class Socket(Connection):
             self.end(POLICY)
 
     def _take(self, frame: str | bytes) -> Coroutine[Any, Any, None] | None:
-        """Begin with what a frame asks for; what is to be awaited before the next one, if anything is."""
+        """Begin the operation of a frame; returns what has to be awaited before the next one, if anything."""
         self._packs = isinstance(frame, bytes)
         may_request = self._caller is not None and self._ticket is None
         if len(frame) > LONG and may_request:
@@ -453,7 +452,7 @@ class Socket(Connection):
         await self._moves.add(operation)
 
     def _known(self) -> Caller:
-        """Who the peer is. Raises `Unauthorized` where it has not said so."""
+        """The caller. Raises `Unauthorized` before the peer has sent its key."""
         if self._caller is None:
             raise _unknown()
         return self._caller
@@ -510,10 +509,10 @@ class Socket(Connection):
         self._queue_answers([pack(document) if operation.packed else _compact(document)])
 
     def _queue_answers(self, frames: Sequence[Content]) -> None:
-        """Send answers, or queue them behind what is there, unless nobody is there to take them."""
+        """Send answers at once or queue them; drop them if the peer has gone."""
         if self.lost:
             return
-        # Where the task that empties the queue has nothing to do, it need not be woken.
+        # While the task that empties the queue is idle, it need not be woken.
         if self.waiter is not None and not self.queue and self._write(frames):
             return
         self._answers.begin(map(_message, frames))
@@ -524,23 +523,23 @@ class Socket(Connection):
 
 
 def _message(frame: Content) -> Message:
-    """An answer that waits."""
+    """An answer as a message of the queue."""
     if isinstance(frame, bytes):
         return Message(-1, PACKED, frame)
     return Message(-1, TEXT, frame.encode() if isinstance(frame, str) else b"".join(frame))
 
 
 def _ignore(most: int) -> None:
-    """A server that takes messages of any size, or one."""
+    """LARGEST of a server without a limit that can be changed."""
 
 
 def nothing_more() -> list[Any]:
-    """A server that has messages one by one."""
+    """READ of a server that returns messages one by one only."""
     return []
 
 
 def not_now(frames: Sequence[Any]) -> bool:
-    """A server that sends what it is given to send, and waits with it."""
+    """WRITE of a server that cannot send without waiting."""
     return False
 
 

@@ -1,7 +1,7 @@
-"""A computation in a thread of its own, for long work that only reads.
+"""Background threads for long computations that only read.
 
-Threads are used again: to start one takes several switches between threads, each of which waits for the interpreter's
-lock while another thread is busy.
+Threads are reused: to start one takes several thread switches, each of which waits for the GIL while another thread is
+busy.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from typing import Any, Generic, TypeVar
 T = TypeVar("T")
 
 IDLE_SECONDS = 10.0
-"""After which a thread without work ends."""
+"""Seconds without work after which a thread ends."""
 
 
 class BackgroundTask(Generic[T]):
-    """A running computation. What it reads must not change before it is `done`."""
+    """A computation in a background thread. What it reads must not change before it is `done`."""
 
     def __init__(self, work: Callable[[], T]) -> None:
         self._result: list[T] = []
@@ -56,7 +56,7 @@ class BackgroundTask(Generic[T]):
 
 
 class _Worker:
-    """A thread that runs one task after the other; between them it is among the idle ones."""
+    """A thread that runs one task after another; between tasks it is in `_IDLE`."""
 
     def __init__(self) -> None:
         self.tasks: SimpleQueue[tuple[BackgroundTask[Any], Callable[[], Any]]] = SimpleQueue()

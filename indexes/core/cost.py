@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 LEAST = 1e-9
-"""Seconds that changes take together, at least."""
+"""Least seconds of a pass."""
 
 WATCHED = 16
-"""Passes after a costly one in which changes are timed by their thread, at most."""
+"""Most passes after a costly one that are timed by the thread's clock."""
 
 
 class Cost:
-    """Seconds that one of many changes takes. A costly change counts at once and is forgotten slowly.
+    """A running estimate of the processor seconds of one change in a pass of several: raised at once by a costly pass,
+    lowered slowly.
 
-    A `fixed` cost is not learnt. Of what changes take together `apart` seconds do not count: a pass takes them however
-    few it makes, so that one of a single change says little about one of many.
+    A `fixed` estimate is not changed. `apart` is the overhead of a pass in seconds, which does not count: it would
+    dominate passes of a single change.
 
-    Costs are times of a thread. They are taken `by_thread` in as many passes after one as it took times `apart`. In
-    others a single change is timed by the wall clock (`learn_passed`), which takes a tenth of a microsecond, the
-    thread's 1.5. A costly one among those does not count, but others soon after it do.
+    Passes of several changes are timed by the thread's clock, which takes 1.5 us to read; those of a single one by the
+    wall clock, which takes 0.1 us (`learn_passed`), unless `by_thread` is set. It is set for some passes after one that
+    took longer than `apart`, at most `WATCHED`: a long time on the wall clock does not count, since other processes may
+    have had it, but the next changes are timed exactly.
     """
 
     def __init__(self, seconds: float, fixed: bool = False, apart: float = 0.0) -> None:
@@ -28,7 +30,7 @@ class Cost:
         self._watched = 1
 
     def learn(self, spent: float, changes: int) -> None:
-        """`changes` took `spent` seconds together."""
+        """Note a pass of `changes` changes in `spent` seconds of the thread."""
         if self.fixed:
             return
         if self.by_thread or spent > self._apart:
@@ -37,18 +39,17 @@ class Cost:
         self.seconds = each if each > self.seconds else self.seconds + 0.1 * (each - self.seconds)
 
     def learn_passed(self, passed: float) -> None:
-        """While a single change was made, so many seconds passed. If these are more than `apart`, other processes may
-        have had them: the next changes are timed by their thread."""
+        """Note a pass of a single change in `passed` seconds of the wall clock. It does not count above `apart`."""
         if passed <= self._apart:
             self.learn(passed, 1)
         else:
             self._watch(passed)
 
     def _watch(self, seconds: float) -> None:
-        """A pass took so long by some clock."""
+        """Set `by_thread`, after a pass of `seconds` by either clock."""
         self._watched = max(self._watched - 1, min(WATCHED, int(seconds / max(LEAST, self._apart))))
         self.by_thread = self._watched > 0
 
     def fit(self, budget: float, most: int = 1 << 30) -> int:
-        """How many changes fit in a budget of seconds, at least one and at most `most`."""
+        """The number of changes that fit in a budget of seconds, from 1 to `most`."""
         return max(1, int(min(budget / self.seconds, most)))

@@ -1,4 +1,4 @@
-"""Plans for commands on many subscriptions, which are executed some at a time."""
+"""Plans for commands on many subscriptions, executed in slices of some of them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from indexes.core.pending_subscriptions import PendingSubscriptions, Undo
 from indexes.core.plan import LONG, Numbered, Plan
 
 AT_ONCE = 512
-"""Changes of one slice, at most."""
+"""Most changes of one slice."""
 
 
 class Edited(Numbered, Protocol):
@@ -50,7 +50,7 @@ class SlicedPlan(Plan[S]):
     @property
     @abstractmethod
     def _cost(self) -> Cost:
-        """What one of the changes takes."""
+        """The estimated cost of one of the changes."""
 
     @property
     @abstractmethod
@@ -95,7 +95,7 @@ class SlicedPlan(Plan[S]):
             self._change(lo, end)
             cost.learn_passed(time.perf_counter() - began)
         else:
-            # The time of this thread: waiting for others would make changes seem long, and long ones leave the loop.
+            # Time in which other threads run would make changes seem long, and long ones are not applied on the loop.
             began = time.thread_time()
             self._change(lo, end)
             cost.learn(time.thread_time() - began, end - lo)

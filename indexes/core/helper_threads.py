@@ -1,7 +1,6 @@
-"""Threads that take part in the work of another thread, where the machine has the processors for it.
+"""Helper threads of the process, which take a share of another thread's work if the machine has the processors for it.
 
-They are the process's, as its processors are: whoever has work that can be shared asks whether one is free, and does
-it alone otherwise.
+A thread with work to share asks whether a helper is free, and does the work alone otherwise.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ class HelperThread:
         self._stopped = False
 
     def begin(self, work: Work) -> bool:
-        """Begin a piece of work, which `end` is called for; whether the thread was free to."""
+        """Begin a piece of work, after which `end` has to be called; false, with nothing begun, if it is busy."""
         if not self._taken.acquire(blocking=False):
             return False
         if self._stopped:
@@ -46,7 +45,7 @@ class HelperThread:
         return failure
 
     def stop(self) -> None:
-        """End the thread, after what it is at, for good."""
+        """End the thread for good, after its current work."""
         with self._taken:
             self._stopped = True
             self._begun.put(None)
@@ -66,7 +65,7 @@ _threads: tuple[HelperThread, ...] = ()
 
 
 def provide(count: int) -> None:
-    """Let there be so many helpers from now on. What those before are at is finished."""
+    """Set the number of helpers. Work of former helpers is finished."""
     global _threads
     before, _threads = _threads, tuple([HelperThread() for _ in range(count)])
     for thread in before:
@@ -111,7 +110,7 @@ def run_both(first: Callable[[], object], second: Callable[[], object]) -> float
 
 
 def _renew() -> None:
-    """A forked process has no thread but its own."""
+    """Replace the helpers in a forked process, in which their threads do not exist."""
     global _threads
     _threads = tuple([HelperThread() for _ in _threads])
 

@@ -1,7 +1,7 @@
 """Plans that maintain an engine: copy its state for a snapshot, and put freshly packed indexes in place.
 
-They are plans so that they have their turn in the queue of their resource: all commands accepted before them have been
-applied, none of those accepted after them has, and reads continue. Neither changes any response; neither is logged.
+As plans they are executed in the order of the resource's commands: all accepted before them have been applied, none
+accepted after them has, and reads continue. Neither changes any response; neither is logged.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ C = TypeVar("C")
 
 
 class CapturePlan(BackgroundPlan[E, C], Generic[E, C]):
-    """Copies the state of an engine, at some nanoseconds a byte; `captured` when it is done.
+    """Copies the state of an engine to `captured`, at some nanoseconds a byte.
 
-    With `indexes` the copy includes the indexes, for verification. With `journal` the engine records from then on what
-    changes, for a `FoldPlan`.
+    With `indexes` the copy includes the indexes, for verification. With `journal` the engine records changes from then
+    on, for a `FoldPlan`.
     """
 
     def __init__(self, engine: E, journal: bool = False, indexes: bool = False) -> None:
@@ -43,9 +43,9 @@ class CapturePlan(BackgroundPlan[E, C], Generic[E, C]):
 class FoldPlan(Plan[E]):
     """Brings freshly packed indexes up to date with what changed since the capture, and puts them in place.
 
-    One plan folds in a limited number of changes. Once none is left it has `swapped` the indexes; until then further
-    plans follow. It is `abandoned` where the journal has ended, because the indexes were rebuilt meanwhile. `seconds`
-    is the time spent in `execute`. `replaced` are the indexes that were in use before.
+    One plan folds in a limited number of changes. The one that leaves none has `swapped` the indexes; until then
+    further plans have to follow. It is `abandoned` if the journal has ended, since the indexes were rebuilt meanwhile.
+    `seconds` is the time spent in `execute`. `replaced` are the indexes that were in use before.
     """
 
     def __init__(self, engine: E) -> None:
@@ -77,6 +77,6 @@ class FoldPlan(Plan[E]):
         """Put the indexes in place."""
 
     def release(self) -> None:
-        """Let go of what was replaced, which takes milliseconds where it is large: in any thread, and behind the turn
-        of the plan, in which commands wait for it."""
+        """Free the replaced indexes, which takes milliseconds if they are large: in any thread, and after the plan, for
+        which commands wait."""
         self.replaced = ()

@@ -11,9 +11,9 @@ the outcome of the command becomes pending state. The command is then written to
 
 *Execute and publish.* The plans of an engine run one after another, in the order in which they were accepted. `execute`
 changes tables and indexes; `publish` makes visible what was executed since the last time and returns the notifications
-of live subscriptions. One pair of calls is a slice. After it the engine's `seq` has moved on, and its state is exact at
-that seq; reads take place between two slices only. With the last slice the plan is `done`, and its pending state goes.
-Where a plan `lets_begin` the one behind it, that one may be executed before the last slice is published.
+of live subscriptions. One pair of calls is a slice. After it the engine's `seq` has advanced, and its state is exact at
+that seq; reads take place between two slices only. With the last slice the plan is `done`, and its pending state is
+settled. If a plan `lets_begin` the next one, that may be executed before the last slice is published.
 
 *Cancel.* A plan whose command cannot be logged has not begun. `cancel` gives back its seqs and its pending state; plans
 are cancelled newest first.
@@ -29,7 +29,7 @@ from indexes.core.background import BackgroundTask
 from indexes.core.commands import Fault
 
 SLICE = 0.005
-"""Seconds of a slice where no other command waits."""
+"""Seconds of a slice in `applied`."""
 
 LONG = 1.0
 """The estimate, in seconds, for work of unknown length: more than is executed on the event loop."""
@@ -60,10 +60,10 @@ P = TypeVar("P", bound=Sliced)
 class Plan(ABC, Generic[E]):
     """One accepted command.
 
-    `command` is what the log keeps; its `count` single changes take the seqs `first_seq` to `last_seq`. A plan of no
-    changes is not logged. `faults` are the elements that were skipped, `positions` the original places of the others
-    where some were. A `silent` plan (replay of the log) makes no notifications. A `counted` one knows what `fields_of`
-    asks for, where it holds the changes of several requests.
+    `command` is logged; its `count` single changes take the seqs `first_seq` to `last_seq`. A plan without changes is
+    not logged. `faults` are about the elements that were skipped, `positions` the original places of the others, None
+    if none was skipped. A `silent` plan (replay of the log) makes no notifications. A `counted` one keeps what
+    `fields_of` needs for each of several requests.
     """
 
     def __init__(self, engine: E, command: Any, count: int) -> None:
@@ -81,17 +81,17 @@ class Plan(ABC, Generic[E]):
 
     @property
     def work(self) -> float:
-        """Estimate of the seconds that are left to execute."""
+        """Estimate of the remaining seconds of `execute`."""
         return 0.0
 
     @property
     def alone(self) -> bool:
-        """Whether it cannot be executed in one pass with the plans behind it."""
+        """Whether it cannot be combined with other plans into one pass."""
         return True
 
     def lets_begin(self, following: Any) -> bool:
-        """Whether the plan behind it may be executed before what was executed of this one is published: all of it was,
-        and `publish` reads nothing that the other one's `execute` changes."""
+        """Whether the next plan may be executed before this one is published: all of this one has been executed, and
+        its `publish` reads nothing that the other's `execute` changes."""
         return False
 
     def response_fields(self) -> dict[str, Any]:
@@ -99,13 +99,13 @@ class Plan(ABC, Generic[E]):
         return {}
 
     def fields_of(self, answer: Mapping[str, Any]) -> dict[str, Any]:
-        """The same for one answer of several that a plan gives; it has the `seq` of its last change, and how many were
-        `applied`."""
+        """As `response_fields`, for the `answer` to one of the plan's requests, which has the `seq` of its last change
+        and how many were `applied`."""
         return self.response_fields()
 
     def results_of(self, answer: Mapping[str, Any]) -> dict[str, Any]:
-        """`fields_of` for a plan whose `response_fields` are one result for each element. An answer about some elements
-        that end at its `seq` has a place for each of their results from the beginning; one about all may have none."""
+        """`fields_of` for a plan with one result per element. An answer about some of the elements, which end at its
+        `seq`, already has a list of as many `results`; one about all elements may have none."""
         results, count = self.response_fields()["results"], len(answer.get("results", ()))
         end = int(answer["seq"]) - self.first_seq + 1
         return {"results": results[end - count : end] if 0 < count < self.count else results}
@@ -119,7 +119,7 @@ class Plan(ABC, Generic[E]):
         """Make visible what was executed; returns the notifications of live subscriptions, None for none."""
 
     def cancel(self) -> None:
-        """Roll back: the command could not be logged. Newest plans first."""
+        """Undo the acceptance of a command that could not be logged. Newest plans first."""
         self.engine.next_seq = self.first_seq
 
 
@@ -138,10 +138,10 @@ class SamePlan(Plan[E]):
 
 
 class BackgroundPlan(Plan[E], Generic[E, R]):
-    """A command in two parts: a long one that only reads (`read`), and a short one that makes the change (`apply`).
+    """A command in two parts: `read`, which may be long and only reads, and `apply`, which makes the change.
 
-    Where `read` takes longer than a slice it runs in a thread of its own. Reads of the engine continue meanwhile, in
-    slices without work; other plans of the engine wait. Where `in_background` is False it is executed in one slice.
+    A `read` that takes longer than a slice runs in a thread of its own. Reads of the engine continue meanwhile, between
+    empty slices; other plans of the engine wait. With `in_background` False it is executed in one slice.
     """
 
     in_background: ClassVar[bool] = True

@@ -1,9 +1,8 @@
-"""Memory for copies, got from the system before they are made.
+"""Memory for copies that is faulted in before they are made.
 
-A page that is written to for the first time costs more than to copy it: 56 MB take 10 ms into a `Room`, and 20 to 90 ms
-into fresh memory. On a virtual machine it may cost ten times that, and stop the processor that asks for as long as the
-host takes. So it is got in small pages, a piece at a time: the first write to a huge one waits for all of it at once,
-12 to 30 ms were seen.
+The first write to a page costs more than to copy it: 56 MB take 10 ms into a `Room`, and 20 to 90 ms into fresh memory.
+On a virtual machine it may cost ten times that, and stall the processor while the host allocates. So pages are small,
+and faulted in a piece at a time: the first write to a huge page faults in all of it, 12 to 30 ms were seen.
 """
 
 from __future__ import annotations
@@ -23,16 +22,16 @@ from indexes.core.aligned import LINE_BYTES
 S = TypeVar("S", bound=np.generic)
 
 PIECE = 1 << 18
-"""Bytes that are got from the system at once."""
+"""Bytes that are faulted in at a time."""
 
 REST = 0.0005
 """Seconds between two pieces."""
 
 
 class Room:
-    """Memory for copies of `size` bytes in all; what does not fit any more is copied into memory of its own.
+    """Memory for copies of `size` bytes in all; copies that do not fit get memory of their own.
 
-    It is given back when the last of the copies goes. Making it takes about 3 ms a MiB, most of it rest.
+    It is freed with the last of the copies. Making it takes about 3 ms a MiB, most of it sleep.
     """
 
     def __init__(self, size: int = 0) -> None:

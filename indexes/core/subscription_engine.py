@@ -1,4 +1,4 @@
-"""What the engines of matchers, relays, maps and feeds do alike: they prepare commands, and accept changes of
+"""The base of the engines of matchers, relays, maps and feeds: preparing commands, and accepting changes of
 subscriptions.
 
     plan = engine.prepare(command)      check the command against the state that it will meet; nothing changes yet
@@ -64,7 +64,7 @@ class SubscriptionStore(Generic[S]):
             self.ttl[key] = ttl
 
     def forget(self, key: str) -> bool:
-        """A subscription has ended; whether it was live."""
+        """Drop the time limit of an ended subscription, and make it no longer live; returns whether it was."""
         self.ttl.pop(key, None)
         was_live = key in self.watched
         self.watched.discard(key)
@@ -72,7 +72,7 @@ class SubscriptionStore(Generic[S]):
 
 
 class SubscriptionEngine(SubscriptionStore[S], ABC):
-    """Prepares commands, and accepts those about subscriptions."""
+    """An engine that prepares commands, and accepts those about subscriptions."""
 
     noun: ClassVar[str] = "subscription"
 
@@ -142,7 +142,7 @@ class SubscriptionEngine(SubscriptionStore[S], ABC):
         return state
 
     def _will_be(self, key: str, state: S) -> Undo[S]:
-        """The command that is being accepted sets a subscription."""
+        """Make a subscription's state pending, as set by the command that is being accepted."""
         undo: Undo[S] = []
         self.pending.put(self._owner, key, PendingSubscription(None, state), undo)
         return undo
