@@ -1,4 +1,4 @@
-"""The interpreter as a service wants it that holds millions of objects for good."""
+"""Settings of the interpreter for a service with millions of long-lived objects: garbage, memory, imports."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ UNUSED = ("coverage", "pandas", "yaml")
 
 
 def prepare() -> None:
-    """Before the program is imported, numpy and Arrow above all; a third of what importing takes is saved.
+    """Call before the program is imported, numpy and Arrow above all; it saves a third of the time of importing.
 
     Nearly all that is imported stays, and the collector would walk it again and again: there is none until
     `keep_program`. Where pandas is installed, Arrow would import it with the first array that it makes, to see whether
@@ -39,10 +39,9 @@ def import_libraries() -> None:
 
 
 def keep_program() -> None:
-    """Freeze what there is once the program is imported and made.
+    """Freeze all objects, once the program is imported and wired: the collector does not traverse them any more.
 
-    Nothing of it is walked from now on, by `settle` least of all, which would spend a tenth of a second on it. The few
-    thousand objects that importing left over stay with it.
+    `settle` would spend a tenth of a second on that. The few thousand objects of garbage from importing stay, too.
     """
     gc.freeze()
     collect_seldom()
@@ -50,17 +49,17 @@ def keep_program() -> None:
 
 
 def collect_seldom() -> None:
-    """While millions of objects are loaded, most of which stay.
+    """Collect in large generations, for a service in which most objects stay.
 
-    Every tenth of the young collections, which are of 10,000 objects each, is of all 100,000 since the last such one,
-    some 35 ms, in which the service does nothing else. Each object is looked at as often as with larger ones.
+    A young collection is of 10,000 objects; each tenth is of all 100,000 since the last such one, a pause of some
+    35 ms. Larger generations would traverse each object as often, in longer pauses.
     """
     gc.set_threshold(10_000, 10, 1_000)
 
 
 def give_back() -> None:
-    """Give memory that is free back to the system. Callable in any thread; takes some milliseconds."""
-    # Arrow would be loaded before the collector is told.
+    """Return free memory to the system. In any thread; takes some milliseconds."""
+    # Imported here: importing Arrow at the top would come before `prepare`.
     import pyarrow as pa
 
     pa.default_memory_pool().release_unused()
@@ -71,10 +70,10 @@ def give_back() -> None:
 
 
 def settle() -> None:
-    """When all is loaded: memory that starting has left over goes back.
+    """Call when all data is loaded: return free memory, freeze what stays, and shorten the GIL's switch interval.
 
-    The collector need not walk what stays for good (ten times the p99 of single events), and a loop that is always busy
-    hands the interpreter to a kernel thread sooner.
+    If the collector traversed what stays, the p99 of single events would be ten times as long; and a busy event loop
+    has to release the GIL to kernel threads sooner.
     """
     give_back()
     gc.collect()

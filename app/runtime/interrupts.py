@@ -1,8 +1,7 @@
-"""What SIGINT and SIGTERM do while nothing is under way that would have to be put in order first.
+"""Handlers of SIGINT and SIGTERM while there is nothing to clean up.
 
-Python turns SIGINT into a KeyboardInterrupt wherever it happens to be. In the middle of an import that is a traceback
-through the libraries, or an error that has little to do with it. This module is loaded before any other, so it needs
-next to none.
+Python raises KeyboardInterrupt wherever it happens to be. In the middle of an import that gives a traceback through
+libraries, or an unrelated error. This module is loaded before any other, so it imports next to nothing.
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ class ending_at_once(_Handlers):  # noqa: N801
 class interruptible(_Handlers):  # noqa: N801
     """Within `ending_at_once`: for as long as this lasts SIGINT is a KeyboardInterrupt again, and SIGTERM the system's.
 
-    For work that has something to put in order, or to say, when it is ended early.
+    For work that has to clean up, or to report, when it is interrupted.
     """
 
     def __enter__(self) -> None:

@@ -17,8 +17,8 @@ exported: Callable[[Mapping[str, Any]], None] | None = None
 """Called with each line of the service's own log; set while logs are sent elsewhere too."""
 
 
-class _Patient:
-    """A stream that ignores failures: a full disk or a closed pipe must not stop what is logged about."""
+class _FailSafe:
+    """A stream that ignores failures: a full disk or a closed pipe must not stop the program that logs."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -36,7 +36,7 @@ class _Patient:
 def configure(settings: Settings) -> None:
     """Send all logs, structlog's and the standard library's, to stderr in the chosen format."""
     as_json = settings.log_format == "json" or (settings.log_format == "auto" and not sys.stderr.isatty())
-    stream = _Patient(sys.stderr)
+    stream = _FailSafe(sys.stderr)
     level = logging.getLevelNamesMapping()[settings.log_level.upper()]
     shared: list[Processor] = [
         structlog.stdlib.add_log_level,

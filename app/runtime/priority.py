@@ -1,8 +1,8 @@
-"""Who gives way where processors are short: work in the background runs behind what answers requests.
+"""Scheduling priorities: background work yields the processors to threads that answer requests.
 
-Where all processors are busy, a thread that computes for a second keeps each thread that wakes up waiting for the rest
-of its slice, some milliseconds; and an answer takes several threads in turn. Of a lower priority it is interrupted at
-once. Such threads are to compute without the GIL: one that holds it keeps all others waiting, whatever its priority.
+If all processors are busy, a thread that wakes up waits for the time slice of one that computes, some milliseconds, and
+an answer takes several such wake-ups. A thread of lower priority is preempted at once. It has to compute without the
+GIL: while it holds that, all other threads wait, whatever its priority.
 """
 
 from __future__ import annotations

@@ -29,10 +29,10 @@ WAITING = 16
 """Jobs that may wait behind the running one."""
 
 WAITING_FOR_KERNELS = "waiting for kernels"
-"""The step of a job before its first, while kernels are compiled; ``kernels`` beside it is the share that is."""
+"""The step of a job that waits for kernels to be compiled; its progress has the compiled share as ``kernels``."""
 
 LOOK_SECONDS = 0.5
-"""How often it is seen how far they are."""
+"""Seconds between two checks of that share."""
 
 CANCELLED = "the job was cancelled"
 
@@ -43,7 +43,7 @@ PAUSE = 0.25
 """Least seconds between two calls of a job's watchers."""
 
 PATIENCE = 10.0
-"""Seconds that a job may take to end once it was cancelled."""
+"""Seconds that a cancelled job has to end."""
 
 log = logs.get("jobs")
 
@@ -340,7 +340,7 @@ class Jobs:
             await asyncio.sleep(0)
             if self._queue:
                 await self._run(*self._queue.popleft())
-                # A job takes much memory for a short time, most of it in threads, whose free memory nobody else uses.
+                # A job allocates much memory for a short time, most of it in arenas of threads, where it stays unused.
                 await asyncio.to_thread(interpreter.give_back)
 
     async def _when_ready(self, run: Run, job: Job) -> dict[str, Any]:

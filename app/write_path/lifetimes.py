@@ -1,7 +1,7 @@
-"""Subscriptions with a time to live: deleted when for that long no stream of theirs was open and no request named them.
+"""Subscriptions with a time to live: deleted after so long without an open stream or a request that names them.
 
-Lifetimes restart with the service. Deadlines are in a heap, one for each subscription; a request or a change only moves
-the deadline in the dict, and the heap is corrected when the old deadline is reached.
+Lifetimes restart with the service. Deadlines are in a dict and a heap; a request or a change moves that in the dict
+only, and the entry in the heap is corrected when it is reached.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SOON = 2.0
 """Seconds before the end of its lifetime at which a subscription that is read is touched in any case."""
 
 SPARE = 1_024
-"""Superfluous entries that the heap may hold before it is rebuilt."""
+"""Stale entries that the heap may hold before it is rebuilt."""
 
 
 class Expiry:

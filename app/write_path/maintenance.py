@@ -29,10 +29,10 @@ from indexes.core.commands import Refused
 T = TypeVar("T")
 
 SHOWN = 100
-"""Differences that a job's detail lists."""
+"""Most differences in a job's detail."""
 
 HOLD = 60.0
-"""Seconds that snapshots stay after a replica has asked for a piece of one."""
+"""Seconds for which no snapshot is deleted after a replica has fetched a piece of one."""
 
 log = logs.get("maintenance")
 
@@ -42,7 +42,7 @@ async def _nothing() -> None:
 
 
 class Outcome(NamedTuple):
-    """How many lists of a resource were compared, how many differences were found, and the first of them."""
+    """The verification of a resource: how many lists were compared, how many were wrong, and the first differences."""
 
     compared: int
     wrong: int
@@ -65,7 +65,7 @@ class Maintenance:
         self.snapshots = snapshots
         self.snapshot_lsn = 0
         self.on_cut: Callable[[], Awaitable[None]] = _nothing
-        """What is stored before a snapshot is, from which the log would no longer be replayed."""
+        """Called before a snapshot is written, to store what only a replay of the log before it could recover."""
         self._settings = settings
         self._stores = stores
         self._catalog = catalog
@@ -75,7 +75,7 @@ class Maintenance:
         self._held_until = -math.inf
 
     def hold(self) -> None:
-        """Let no snapshot go, and nothing of the log, for a while: a replica fetches one. In any thread."""
+        """Keep all snapshots and the log for `HOLD` seconds, since a replica fetches one. In any thread."""
         self._held_until = time.monotonic() + HOLD
 
     @property
@@ -224,7 +224,7 @@ class Maintenance:
             return found
 
         try:
-            # Engines would begin to record changes after a rebuild that is cancelled has let go of them.
+            # To its end: a cancelled rebuild would drop its journals before engines begin to record in them.
             cut = await _to_end(whole())
         except (Failed, LogUnavailable) as error:
             raise JobFailed(f"the state cannot be copied: {error}") from error
@@ -276,7 +276,7 @@ class Maintenance:
             log.warning("old snapshots or rows of the log stay for now", error=_reason(error))
 
     def _retire(self) -> int:
-        """Drop old snapshots; return the row up to which the log is not needed, by those that are there."""
+        """Drop old snapshots; return the row up to which the remaining ones make the log unnecessary."""
         if time.monotonic() < self._held_until:
             return 0
         oldest = self.snapshots.retire(self._settings.keep_snapshots, self._writer.last_lsn)
@@ -286,7 +286,7 @@ class Maintenance:
         return oldest
 
     def _claim_storage(self) -> None:
-        """Raise `StorageAway` where the storage root is not the one that it was: nothing is to be written there."""
+        """Raise `StorageAway` if the storage root is not the one of this service: nothing may be written there."""
         if self._root is not None:
             self._root.claim()
 

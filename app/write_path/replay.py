@@ -40,7 +40,7 @@ class Follower(Protocol):
 
 
 class _Undone:
-    """Which rows are undone, by resource: from the first to before the second."""
+    """The undone rows, by resource, as half-open ranges."""
 
     def __init__(self, rows: Iterable[LogRow]) -> None:
         self._spans: dict[str, list[tuple[int, int]]] = {}
@@ -155,7 +155,7 @@ def _apply(
         if follower is not None and isinstance(job, DropJob):
             follower.dropped(resource, job.last_seq)
     except Exception as error:
-        # Whatever it is: without this row the resource would differ from what responses have said.
+        # Any error: without this row the state would differ from what responses have acknowledged.
         why = str(error) or type(error).__name__
         raise LogUnavailable(
             f"row {lsn} of the log, a {row.command!r} of {resource}, does not apply: {why}. "

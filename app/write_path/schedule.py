@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from apscheduler.schedulers.asyncio import AsyncIOScheduler  # type: ignore[import-untyped, unused-ignore]
 
 CHECK_ROWS_EVERY = 5.0
-"""Seconds between two looks at how many rows the newest snapshot lacks."""
+"""Seconds between two checks of how many rows the newest snapshot lacks."""
 
 CHECK_ROWS_AT_LEAST_EVERY = 3600.0
-"""Most seconds until the next look after snapshots that failed."""
+"""Most seconds until the next check after failed snapshots."""
 
 LATE = 3600
 """Seconds that a run may start late, as after a suspended machine; past that it is skipped."""
@@ -51,7 +51,7 @@ class Schedule:
         self._leads = leads
         self._stopped = True
         self.scheduler = None if settings.nightly is None else self._by_calendar(settings.nightly)
-        """What follows a calendar; None where nothing does."""
+        """The calendar of the nightly run; None if there is none."""
         self._every = max(1, round(settings.snapshot_every_minutes * 60)) if settings.snapshot_every_minutes else None
         self._task: asyncio.Task[None] | None = None
 
@@ -105,13 +105,13 @@ class Schedule:
             await self._run("snapshot", "snapshot", self._maintenance.snapshot)
 
     async def _snapshots(self, every: float) -> None:
-        """Take a snapshot every so many seconds. They are counted by the loop's clock, which no change of the time of
-        day turns: an interval of the scheduler would not come again until a clock that was set back has caught up.
+        """Take a snapshot every `every` seconds of the loop's monotonic clock: an interval of the scheduler would pause
+        after the system's clock was set back.
         """
         loop = asyncio.get_running_loop()
         due = loop.time()
         while True:
-            # Those that were missed meanwhile are one.
+            # Missed runs are made up for by one.
             due = max(due + every, loop.time())
             await asyncio.sleep(due - loop.time())
             try:
