@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 
 from app.errors import LogUnavailable
 from app.runtime import clock, logs, tracing
-from app.runtime.metrics import Metrics
+from app.runtime.metrics import COUNTED_TOGETHER, Metrics
 from app.storage.log import Log
 from app.storage.rows import CopiedRow, LogEntry, StoredAnswer
 from app.write_path.applying import Applier
@@ -55,6 +55,9 @@ class Committer:
         self._commit_cost = 0.0
         self._uncounted: deque[tuple[int, int, float]] = deque()
         """Commits that are not in the metrics yet: their commands, rows and seconds."""
+        self._lone = False
+        """Whether the last group was one command with at most one change."""
+        metrics.before_reading(self.count)
 
     @property
     def idle(self) -> bool:
@@ -87,11 +90,16 @@ class Committer:
 
     def log_gathered(self) -> None:
         """Commit and apply what was accepted since `gather`; if a commit is under way, that is done after it. The
-        caller has to call `count`, after its answers.
+        caller has to call `count_some`, after its answers.
         """
         self._gathering = self._overlaps = False
         if self._due:
             self._flush()
+
+    def count_some(self) -> None:
+        """As `count`, except behind a lone write: some of those are counted together."""
+        if not self._lone or len(self._uncounted) >= COUNTED_TOGETHER:
+            self.count()
 
     def count(self) -> None:
         """Update the metrics of commits and of applied commands, and begin a checkpoint if one is due."""
@@ -122,8 +130,10 @@ class Committer:
         """Commit the group, here or in the commit thread, and have it applied."""
         self._due = False
         group, self._group = self._group, []
-        large = False
+        large, self._lone = False, len(group) == 1
         for pending in group:
+            if pending.job.count > 1:
+                self._lone = False
             if pending.job.count > BULK or (pending.entries and self.synced is not None):
                 large = True
         if large or self._log.database.remote or self._commit_cost > SLOW_COMMIT or self._thread.busy:

@@ -1,6 +1,10 @@
+import re
 import time
 
-from app.runtime.metrics import Metrics
+from app.runtime.metrics import COUNTED_TOGETHER, Metrics
+from tests.support.asker import BOARD
+from tests.support.one_turn import Asked, Door, in_one_turn, request
+from tests.support.service_fixtures import Start
 
 
 def test_each_service_counts_for_itself() -> None:
@@ -53,3 +57,40 @@ def test_requests_are_counted_by_status_and_timed_by_route() -> None:
         assert f'rankcast_request_seconds_bucket{{le="{bound}",method="PUT",route="/a"}} {count}.0' in lines
     assert 'rankcast_request_seconds_bucket{le="60.0",method="other",route="/a"} 0.0' in lines
     assert 'rankcast_request_seconds_sum{method="PUT",route="/a"} 0.503' in lines
+
+
+def test_whoever_reads_metrics_finds_every_write_that_was_answered(start: Start) -> None:
+    """Whether it came alone, and is counted with later ones unless somebody reads, or in a group."""
+    service = start()
+    service.client.put("/v1/boards/b", json=BOARD).raise_for_status()
+    names = {
+        "commands": "rankcast_group_size_sum",
+        "commits": "rankcast_commit_seconds_count",
+        "applied": "rankcast_delivery_seconds_count",
+        "changes": 'rankcast_changes_total{command="Events",resource="boards/b"}',
+        "requests": 'rankcast_requests_total{method="PUT",route="/v1/boards/{board}/objects/{id}",status="200"}',
+    }
+
+    def shown() -> dict[str, float]:
+        text = service.client.get("/metrics").text
+        found = {what: re.search(rf"^{re.escape(name)} (\S+)$", text, re.M) for what, name in names.items()}
+        return {what: float(match[1]) if match else 0.0 for what, match in found.items()}
+
+    async def put(together: int) -> None:
+        path = "/v1/boards/b/objects/{}?messages=none"
+        window = [Asked(request("PUT", path.format(i), b'{"values":{"x":1,"y":2}}')) for i in range(together)]
+        await in_one_turn(Door(service), window)
+
+    service.call(put, 3)
+    before = shown()
+    alone = 0
+    for writes in (1, COUNTED_TOGETHER - 1, COUNTED_TOGETHER, 2 * COUNTED_TOGETHER + 3):
+        for _ in range(writes):
+            service.call(put, 1)
+        alone += writes
+        assert shown() == {what: count + alone for what, count in before.items()}
+    service.call(put, 1)
+    service.call(put, 3)
+    after = shown()
+    assert after["changes"] == before["changes"] + alone + 4
+    assert after["requests"] == before["requests"] + alone + 4

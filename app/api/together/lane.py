@@ -18,7 +18,7 @@ from app.api.responses import JsonResponse
 from app.api.together.kind import Answer, Elsewhere, Kind, Outcome, Place, Sent, ShortBurst, ShortRequest, Verb
 from app.runtime import logs, tracing, write_order
 from app.runtime.eager import EagerCoroutine
-from app.runtime.metrics import Metrics
+from app.runtime.metrics import COUNTED_TOGETHER, Metrics
 from app.runtime.write_order import OrderedWrite, WriteOrder
 from app.security.callers import NOBODY_ASKED, Caller
 from app.security.keyring import Keyring
@@ -136,6 +136,9 @@ class Lane:
         """The groups of this turn that wait for its commit."""
         self._tasks_too = False
         """Whether the commit is left to the next turn, because writes of this one have yet to begin in tasks."""
+        self._answered: list[tuple[dict[tuple[Verb, int], list[float]], float]] = []
+        """Requests that are not in the metrics yet: when they began, by verb and status, and when they were answered."""
+        metrics.before_reading(self._count_answered)
         self._turn_ends = False
         """Whether `_end_turn` is scheduled."""
         self._taking = False
@@ -263,7 +266,7 @@ class Lane:
                 if not work.advance():
                     group.lead.run(work.finish())
             # After the answers, which need not wait for metrics.
-            self.writer.committer.count()
+            self.writer.committer.count_some()
 
     def _waits(self, group: Group) -> bool:
         """Whether a group stays open, and grows, until another one of its resource is applied: it could not be
@@ -364,11 +367,18 @@ class Lane:
             self._fail(left, self._unexpected(group))
         finally:
             self._metrics.requests_open.value -= counted
-            now = perf_counter()
-            for (verb, status), began in answered.items():
-                self._metrics.observe_all(verb.method, verb.route, status, [now - each for each in began])
+            self._answered.append((answered, perf_counter()))
+            if counted > 1 or len(self._answered) >= COUNTED_TOGETHER:
+                self._count_answered()
             if group.write is not None:
                 group.leave()
+
+    def _count_answered(self) -> None:
+        """Put the requests that were answered since the last call into the metrics."""
+        while self._answered:
+            answered, now = self._answered.pop()
+            for (verb, status), began in answered.items():
+                self._metrics.observe_all(verb.method, verb.route, status, [now - each for each in began])
 
     async def _claim(self, left: deque[Member]) -> list[Ticket | None]:
         """Claim the keys of requests, and answer those whose key was used before. Returns the tickets of the others,
