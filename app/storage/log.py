@@ -206,7 +206,7 @@ class Log:
             if completed:
                 self._complete.run(cursor, completed)
 
-        self._session.transact(write)
+        self._session.transact(write, len(rows) == 1 and not (forgotten or answers or completed))
         self._written += FRAME + nbytes
         for one in answers:
             self._written += len(one.answer)

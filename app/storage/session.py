@@ -42,26 +42,28 @@ class Session:
         """The first transaction, with the lock taken before it. Raises `LogUnavailable` and the driver's errors."""
         cursor = self._open()
         self._ownership.lock_session(cursor, patience)
+        self._begin(cursor)
         done = start(cursor)
         self._commit()
         return done
 
-    def transact(self, write: Callable[[Any], T]) -> T:
+    def transact(self, write: Callable[[Any], T], alone: bool = False) -> T:
         """Run `write` with a cursor and commit. Raises `LogUnavailable` with everything rolled back.
 
-        A connection that was lost since the last transaction is replaced, and `write` is then run again.
+        `alone`: it runs one statement, once. SQLite makes that a transaction by itself, which costs less than three
+        statements. A connection that was lost since the last transaction is replaced, and `write` is then run again.
         """
         with self._one_at_a_time:
             self._ownership.check_writable()
             fresh = self._cursor is None
             try:
-                return self._once(write)
+                return self._once(write, alone)
             except self._database.errors as error:
                 if fresh or not self._gone(error):
                     self._ownership.on_failure()
                     raise self._why(error) from error
             try:
-                return self._once(write)
+                return self._once(write, alone)
             except self._database.errors as error:
                 raise self._why(error) from error
 
@@ -78,9 +80,12 @@ class Session:
             with suppress(Exception):
                 connection.invalidate()
 
-    def _once(self, write: Callable[[Any], T]) -> T:
+    def _once(self, write: Callable[[Any], T], alone: bool) -> T:
         try:
             cursor = self._cursor or self._open()
+            alone = alone and not self.in_doubt
+            if not alone:
+                self._begin(cursor)
             if self.in_doubt:
                 self._ownership.again(cursor)
                 self._repair(cursor)
@@ -92,7 +97,8 @@ class Session:
             else:
                 # As by `_write`, without the call.
                 done = write(cursor)
-                self._commit()
+                if not alone:
+                    self._commit()
             self.in_doubt = False
         except BaseException:
             self.in_doubt = True
@@ -110,7 +116,15 @@ class Session:
     def _open(self) -> Any:
         self._connection = self._database.engine.raw_connection()
         self._cursor = self._connection.cursor()
+        if not self._database.remote:
+            # Transactions of SQLite begin here, and not by the driver before whatever changes something.
+            self._connection.dbapi_connection.isolation_level = None  # type: ignore[union-attr]
         return self._cursor
+
+    def _begin(self, cursor: Any) -> None:
+        """Begin a transaction of SQLite; PostgreSQL's driver begins one by itself."""
+        if not self._database.remote:
+            cursor.execute("begin")
 
     def _commit(self) -> None:
         assert self._connection is not None

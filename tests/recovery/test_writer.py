@@ -18,7 +18,7 @@ import pytest
 from app.errors import LogUnavailable
 from app.resources.base import ResourceTypes
 from app.resources.boards import BoardType
-from app.runtime.metrics import Metrics
+from app.runtime.metrics import COUNTED_TOGETHER, Metrics
 from app.storage.log import Log
 from app.storage.rows import LogEntry
 from app.write_path import applying
@@ -563,34 +563,46 @@ def test_a_group_with_more_behind_it_does_not_wait_for_kernel_threads(
     run(tmp_path, story)
 
 
-def test_what_is_gathered_is_counted_when_it_is_said_and_all_else_at_once(
+def test_commands_are_counted_once_lone_ones_some_together_and_all_before_metrics_are_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def story(writer: Writer) -> None:
+        committer = writer.committer
+
         def counted() -> tuple[int, int, int]:
             """Commits, commands that were applied, and single changes."""
-            text = writer.committer._metrics.render().decode()
+            text = committer._metrics.render().decode()
             found = {name: int(float(value)) for name, value in re.findall(r"^rankcast_(\S+) (\S+)$", text, re.M)}
             changes = [value for name, value in found.items() if name.startswith("changes_total")]
             return found["commit_seconds_count"], found["delivery_seconds_count"], sum(changes)
 
+        async def gathered(*ids: str) -> None:
+            committer.gather()
+            waiting = asyncio.create_task(writer.submit("boards/a", upsert(*[(id, 1.0, 2.0) for id in ids])))
+            await asyncio.sleep(0)
+            committer.log_gathered()
+            assert (await waiting).done
+            committer.count_some()
+
         await writer.put("boards/a", CONFIG)
         await writer.submit("boards/a", upsert(("o", 1.0, 2.0)))
-        assert counted() == (2, 2, 2)
-        writer.committer.gather()
-        waiting = asyncio.create_task(writer.submit("boards/a", upsert(("o", 1.0, 2.0), ("p", 1.0, 2.0))))
-        await asyncio.sleep(0)
-        writer.committer.log_gathered()
-        assert (await waiting).done
-        assert counted() == (2, 2, 2)
-        writer.committer.count()
-        writer.committer.count()
-        assert counted() == (3, 3, 4)
+        assert counted() == counted() == (2, 2, 2)
+        for lone in range(1, COUNTED_TOGETHER):
+            await gathered("o")
+            assert len(committer._uncounted) == lone
+        await gathered("o")
+        assert not committer._uncounted
+        await gathered("o")
+        await gathered("o", "p")
+        assert not committer._uncounted
+        await gathered("o")
+        done = 2 + COUNTED_TOGETHER + 3
+        assert counted() == counted() == (done, done, done + 1)
         # In the threads of commits and of long work.
         monkeypatch.setattr("app.write_path.committing.SLOW_COMMIT", -1.0)
         monkeypatch.setattr("app.write_path.applying.INLINE", -1.0)
         await writer.submit("boards/a", upsert(("o", 2.0, 2.0)))
-        assert counted() == (4, 4, 5)
+        assert counted() == (done + 1, done + 1, done + 2)
 
     run(tmp_path, story)
 
