@@ -57,7 +57,7 @@ class Spaced:
         return self if self.listed is not None else Spaced(self.text, self.count, self.words())
 
     def part(self, begin: int, end: int) -> Spaced:
-        """Words `begin` to `end` - 1, at least one, listed. O(their number), and O(words) where they are not `listed`."""
+        """Words `begin` to `end` - 1, of which there are some, listed. O(words), or O(their number) where all are."""
         some = self.words()[begin:end]
         return Spaced(f"{SPACE.join(some)}{SPACE}", len(some), some)
 
