@@ -32,10 +32,6 @@ KILLED = "both", "connector", "service", "connector"
 TAKEN = "had been taken already"
 
 
-STARTED: list[Running] = []
-"""What a test has started, so that none goes on after it."""
-
-
 class Running:
     """`rankcast connect` or `publish` as a process."""
 
@@ -46,7 +42,6 @@ class Running:
             self.process = subprocess.Popen(
                 [RANKCAST, *command], stdout=out, stderr=errors, env={**os.environ, **(env or {})}
             )
-        STARTED.append(self)
 
     @property
     def said(self) -> str:
@@ -75,6 +70,9 @@ class Running:
         return counts
 
 
+StartConnector = Callable[..., Running]
+
+
 def seq_of(service: LiveService) -> int:
     """The seq of the board."""
     seq: int = httpx.get(service.url + PATH, timeout=PATIENCE).json()["seq"]
@@ -90,8 +88,10 @@ def objects_of(service: LiveService) -> list[dict[str, Any]]:
 class Carrying:
     """A board, and a connector that carries a feed into it."""
 
-    def __init__(self, start_service: StartService, feed: Feed, folder: Path, *options: str) -> None:
-        self.feed, self._folder, self._start = feed, folder, start_service
+    def __init__(
+        self, start_service: StartService, start_connector: StartConnector, folder: Path, feed: Feed, *options: str
+    ) -> None:
+        self.feed, self._start_service, self._start_connector = feed, start_service, start_connector
         self.points = Points(folder, (feed.done,))
         self.service = start_service()
         self._port = int(self.service.url.rpartition(":")[2])
@@ -103,7 +103,7 @@ class Carrying:
 
     def run(self, *more: str) -> Running:
         """Start a connector."""
-        return Running(self._folder, "connect", self.feed.source, *self.options, *more, env=self.points.env)
+        return self._start_connector("connect", self.feed.source, *self.options, *more, env=self.points.env)
 
     def kill(self, what: str) -> None:
         """Kill one or both, and start them again."""
@@ -111,7 +111,7 @@ class Carrying:
             self.connector.kill()
         if what != "connector":
             self.service.stop(signal.SIGKILL)
-            self.service = self._start(self.service.data, port=self._port)
+            self.service = self._start_service(self.service.data, port=self._port)
         if what != "service":
             self.connector = self.run()
 
@@ -129,6 +129,9 @@ class Carrying:
         wait_until(
             lambda: self.connector.alive() and seq_of(self.service) >= until, why=lambda: self.connector.said[-4000:]
         )
+
+
+Carry = Callable[..., Carrying]
 
 
 def killed(

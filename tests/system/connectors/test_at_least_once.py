@@ -12,9 +12,18 @@ from secrets import token_hex
 import pytest
 
 from tests.support.brokers import Broker, server
-from tests.support.live import StartService
 from tests.support.patience import wait_until
-from tests.system.connectors.carrying import Carrying, killed, modelled, objects_of, plain, portion, refused, seq_of
+from tests.system.connectors.carrying import (
+    Carry,
+    Carrying,
+    killed,
+    modelled,
+    objects_of,
+    plain,
+    portion,
+    refused,
+    seq_of,
+)
 from tests.system.connectors.feeds import Feed, MqttFeed, RabbitFeed
 from tests.system.connectors.model import ATTRIBUTES, Model
 
@@ -83,14 +92,14 @@ def _depends_on_state(text: str) -> bool:
 
 
 @pytest.mark.timeout(900)
-def test_each_event_while_all_is_killed(start_service: StartService, tmp_path: Path, feed: Feed) -> None:
-    carrying = Carrying(start_service, feed, tmp_path, *SMALL, "--name", _name())
+def test_each_event_while_all_is_killed(carry: Carry, feed: Feed) -> None:
+    carrying = carry(feed, *SMALL, "--name", _name())
     sent = killed(carrying, portion, Random(4), exact=False)
     settled(carrying, modelled(sent))
 
 
-def test_without_kills_each_event_comes_once_in_order(start_service: StartService, tmp_path: Path, feed: Feed) -> None:
-    carrying = Carrying(start_service, feed, tmp_path, "--name", _name())
+def test_without_kills_each_event_comes_once_in_order(carry: Carry, feed: Feed) -> None:
+    carrying = carry(feed, "--name", _name())
     sent = portion(Random(5))
     feed.publish(sent)
     model = modelled(sent)
@@ -100,7 +109,7 @@ def test_without_kills_each_event_comes_once_in_order(start_service: StartServic
 
 
 @pytest.mark.timeout(900)
-def test_each_event_while_the_broker_is_killed(start_service: StartService, tmp_path: Path) -> None:
+def test_each_event_while_the_broker_is_killed(carry: Carry, tmp_path: Path) -> None:
     folder = tmp_path / "broker"
     folder.mkdir()
     own = Broker("mqtt", folder)
@@ -108,7 +117,7 @@ def test_each_event_while_the_broker_is_killed(start_service: StartService, tmp_
     try:
         # Who listens for dead letters would miss those that come while the broker is away.
         file = tmp_path / "dead"
-        carrying = Carrying(start_service, feed, tmp_path, *SMALL, "--name", _name(), "--dead", str(file))
+        carrying = carry(feed, *SMALL, "--name", _name(), "--dead", str(file))
         draw, sent = Random(6), list[bytes]()
         for _ in range(3):
             some = portion(draw)

@@ -7,7 +7,6 @@ import re
 import signal
 import subprocess
 from collections.abc import Iterator
-from pathlib import Path
 from secrets import token_hex
 from typing import Any
 
@@ -18,7 +17,7 @@ from tests.support.brokers import server
 from tests.support.live import RANKCAST, LiveService, StartService
 from tests.support.patience import PATIENCE, wait_until
 from tests.support.ports import free_port
-from tests.system.connectors.carrying import Running
+from tests.system.connectors.carrying import StartConnector
 from tests.system.connectors.feeds import RedisFeed
 
 
@@ -54,14 +53,19 @@ def feed() -> Iterator[RedisFeed]:
     ],
 )
 def test_each_resource_takes_what_is_its_own(
-    service: LiveService, feed: RedisFeed, tmp_path: Path, resource: str, config: Any, message: Any, then: Any
+    service: LiveService,
+    feed: RedisFeed,
+    start_connector: StartConnector,
+    resource: str,
+    config: Any,
+    message: Any,
+    then: Any,
 ) -> None:
     path = f"{service.url}/v1/{resource}/c"
     assert httpx.put(path, json=config).status_code == 201
     feed.publish([json.dumps(message).encode(), json.dumps([{**message, "values": 7}]).encode()])
-    counts = Running(
-        tmp_path, "connect", feed.source, "--to", f"{resource}/c", "--url", service.url, "--once"
-    ).wait()  # fmt: skip
+    connector = start_connector("connect", feed.source, "--to", f"{resource}/c", "--url", service.url, "--once")
+    counts = connector.wait()
     assert (counts["messages"], counts["applied"], counts["refused"]) == (2, 1, 1)
     found = httpx.get(f"{path}/{then[0]}".rstrip("/")).json()
     assert {name: found[name] for name in then[1]} == then[1]
@@ -69,11 +73,13 @@ def test_each_resource_takes_what_is_its_own(
     assert letter["index"] == 0 and letter["errors"][0]["field"] == "values"
 
 
-def test_it_ends_while_the_service_is_away_and_says_so_to_prometheus(feed: RedisFeed, tmp_path: Path) -> None:
+def test_it_ends_while_the_service_is_away_and_says_so_to_prometheus(
+    feed: RedisFeed, start_connector: StartConnector
+) -> None:
     feed.publish([b'{"op": "delete", "id": "a"}'])
     nobody, metrics = free_port(), free_port()
     given = ("--to", "boards/b", "--url", f"http://127.0.0.1:{nobody}", "--metrics-port", str(metrics))
-    connector = Running(tmp_path, "connect", feed.source, *given)
+    connector = start_connector("connect", feed.source, *given)
     wait_until(lambda: connector.alive() and "the service is away" in connector.said)
     told = httpx.get(f"http://127.0.0.1:{metrics}/metrics").text
     assert re.search(r"^rankcast_connect_service_up 0\.0$", told, re.M)

@@ -11,9 +11,18 @@ from secrets import token_hex
 import pytest
 
 from tests.support.brokers import Broker, MockKafka, server
-from tests.support.live import StartService
 from tests.support.patience import wait_until
-from tests.system.connectors.carrying import Carrying, killed, modelled, objects_of, plain, portion, refused, seq_of
+from tests.system.connectors.carrying import (
+    Carry,
+    Carrying,
+    killed,
+    modelled,
+    objects_of,
+    plain,
+    portion,
+    refused,
+    seq_of,
+)
 from tests.system.connectors.feeds import Feed, KafkaFeed, NatsFeed, RedisFeed
 from tests.system.connectors.model import Model
 
@@ -52,8 +61,8 @@ def settled(carrying: Carrying, model: Model) -> None:
 
 
 @pytest.mark.timeout(900)
-def test_each_event_once_while_all_is_killed(start_service: StartService, tmp_path: Path, feed: Feed) -> None:
-    carrying = Carrying(start_service, feed, tmp_path, *SMALL)
+def test_each_event_once_while_all_is_killed(carry: Carry, feed: Feed) -> None:
+    carrying = carry(feed, *SMALL)
     sent = killed(carrying, portion, Random(1))
     model = modelled(sent)
     settled(carrying, model)
@@ -62,12 +71,12 @@ def test_each_event_once_while_all_is_killed(start_service: StartService, tmp_pa
 
 
 @pytest.mark.timeout(900)
-def test_kafka_each_event_once_in_the_order_of_its_partition(start_service: StartService, tmp_path: Path) -> None:
+def test_kafka_each_event_once_in_the_order_of_its_partition(carry: Carry) -> None:
     topic = _name()
     cluster = MockKafka(topic)
     try:
         feed = KafkaFeed(cluster.url, topic)
-        carrying = Carrying(start_service, feed, tmp_path, *SMALL)
+        carrying = carry(feed, *SMALL)
 
         def make(draw: Random) -> list[bytes]:
             # Each partition has objects of its own, so that their order says nothing.
@@ -86,13 +95,13 @@ def test_kafka_each_event_once_in_the_order_of_its_partition(start_service: Star
 
 @pytest.mark.parametrize("broker", ["nats", "redis"])
 @pytest.mark.timeout(900)
-def test_each_event_once_while_the_broker_is_killed(start_service: StartService, tmp_path: Path, broker: str) -> None:
+def test_each_event_once_while_the_broker_is_killed(carry: Carry, tmp_path: Path, broker: str) -> None:
     folder = tmp_path / "broker"
     folder.mkdir()
     own = Broker(broker, folder)
     try:
         feed: Feed = NatsFeed(own.url, _name()) if broker == "nats" else RedisFeed(own.url, _name())
-        carrying = Carrying(start_service, feed, tmp_path, *SMALL)
+        carrying = carry(feed, *SMALL)
         draw, sent = Random(3), list[bytes]()
         for _ in range(4):
             some = portion(draw)

@@ -19,7 +19,7 @@ from tests.oracles.service import apply_changes
 from tests.support.brokers import MockKafka, server
 from tests.support.live import LiveService, StartService
 from tests.support.patience import PATIENCE, wait_until
-from tests.system.connectors.carrying import PATH, Running
+from tests.system.connectors.carrying import PATH, Running, StartConnector
 from tests.system.connectors.model import BOARD, IDS
 
 K = 5
@@ -172,7 +172,9 @@ def caught_up(read: Callable[[], Told], truth: Truth) -> bool:
 
 @pytest.mark.parametrize("broker", ["nats", "redis", "kafka"])
 @pytest.mark.timeout(900)
-def test_lists_are_exact_while_all_is_killed(start_service: StartService, tmp_path: Path, broker: str) -> None:
+def test_lists_are_exact_while_all_is_killed(
+    start_service: StartService, start_connector: StartConnector, tmp_path: Path, broker: str
+) -> None:
     name = f"P{token_hex(6)}"
     cluster = MockKafka(name) if broker == "kafka" else None
     url = server(broker) if cluster is None else cluster.url
@@ -184,7 +186,7 @@ def test_lists_are_exact_while_all_is_killed(start_service: StartService, tmp_pa
     command = (
         "publish", "boards/b", "--ids", ",".join(SUBSCRIPTIONS), "--to", f"{url}/{name}", "--url", service.url, *more,
     )  # fmt: skip
-    publisher = Running(tmp_path, *command)
+    publisher = start_connector(*command)
     port = int(service.url.rpartition(":")[2])
     try:
         for _ in range(KILLS):
@@ -195,7 +197,7 @@ def test_lists_are_exact_while_all_is_killed(start_service: StartService, tmp_pa
                 publisher.kill()
                 # What changes meanwhile is in no event that was sent, and must not be missing.
                 truth.change(draw, draw.randrange(30))
-                publisher = Running(tmp_path, *command)
+                publisher = start_connector(*command)
             else:
                 service.stop(signal.SIGKILL)
                 service = start_service(service.data, port=port)
