@@ -17,7 +17,7 @@ from app.streaming.connection import Pump, Reader
 from app.streaming.frames import TEXT, chunk, head_of
 from app.streaming.outlet import Outlet
 from tests.streaming.manual import ManualConnection
-from tests.streaming.test_streams_property import IDS, Play
+from tests.streaming.play import IDS, Play
 from tests.streaming.world import BundlingTap, Service, Tap, apart, quiet
 
 

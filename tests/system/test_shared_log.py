@@ -15,6 +15,7 @@ import pytest
 from tests.support.databases import Proxy
 from tests.support.live import StartService, serve_command
 from tests.support.patience import PATIENCE, wait_until
+from tests.system.failover import read_and_write
 from tests.system.faults import done
 from tests.system.group import Group
 from tests.system.group import Proxy as GroupProxy
@@ -23,7 +24,6 @@ from tests.system.kill_boards import CONFIG
 from tests.system.kill_mixed import compare
 from tests.system.postgres import PostgresServer, own_postgres
 from tests.system.replicas import leader_of, make_all, show_the_same, wait_for_writes, writing
-from tests.system.test_failover import read_and_write
 
 QUICK = ("--failover-seconds", "3")
 """A leader that is lost is replaced soon; on a busy machine also one that is there, so nothing depends on who leads."""
