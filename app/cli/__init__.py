@@ -53,14 +53,15 @@ def interrupted(message: str) -> typer.Exit:
     return typer.Exit(INTERRUPTED)
 
 
+def for_pipe(plain: bool = False) -> bool:
+    """Whether the output is lines for a pipe: where stdout is no terminal, or `plain` asks for them."""
+    return plain or not sys.stdout.isatty()
+
+
 def say_none(noun: str, command: str) -> None:
     """Say on a terminal that a list is empty, and which command makes the first of it; a pipe gets nothing."""
-    if _on_terminal():
+    if not for_pipe():
         typer.echo(f"There is no {noun}. One is made by: rankcast {command}", err=True)
-
-
-def _on_terminal() -> bool:
-    return sys.stdout.isatty()
 
 
 @contextmanager

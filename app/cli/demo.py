@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from app.cli import fail, reporting_failures
+from app.cli import fail, for_pipe, reporting_failures
 from app.cli.options import Key, Service
 from app.cli.progress import Show, progress
 
@@ -140,7 +140,7 @@ async def _play(port: int, data: Path, speed: float, plain: bool, picture: Path 
     from rankcast_client import AsyncRankcast
 
     console = Console()
-    on_screen = not plain and picture is None and sys.stdout.isatty() and not console.is_dumb_terminal
+    on_screen = not for_pipe(plain) and picture is None and not console.is_dumb_terminal
     typer.echo("starting the service: seconds, or minutes where its kernels are still to be compiled ...")
     # Reading the flights takes a second, as long as the service takes to start.
     reading = asyncio.create_task(asyncio.to_thread(load_arrivals))

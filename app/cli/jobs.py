@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from app.cli import fail, line, shown
+from app.cli import fail, for_pipe, line, shown
 from app.cli.options import Plain, Service, flat
 from app.cli.progress import progress
 
@@ -123,7 +122,7 @@ def jobs(context: typer.Context, service: Service, plain: Plain = False) -> None
         (job.id, job.kind, job.state, f"{job.progress:.0%}", job.started, job.ended, " ".join(_facts(job.detail)))
         for job in found
     ]
-    if plain or not sys.stdout.isatty():
+    if for_pipe(plain):
         for row in rows:
             typer.echo(line(*row))
         return

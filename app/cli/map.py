@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import csv
-import sys
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from app.cli import fail, line, print_json, print_lines, reporting_failures
+from app.cli import fail, for_pipe, line, print_json, print_lines, reporting_failures
 from app.cli.inputs import Unreadable, opened
 from app.cli.load import Target, load_rows, stream_of
 from app.cli.options import FILE_SECONDS, Count, Name, OnError, Plain, RowFile, Service, command
@@ -195,7 +194,7 @@ def _show(map: str, question: Question, at: str, output: Output, service: Servic
         answer = handle.ask(question, place)
     if output.geojson:
         print_json(features(info, answer))
-    elif output.plain or not sys.stdout.isatty():
+    elif for_pipe(output.plain):
         for rank, one in enumerate(answer.objects, 1):
             typer.echo(line(*cells(info, rank, one)))
     else:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import json
 import re
-import sys
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import IO, TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from app.cli import details, fail, name_of, shown
+from app.cli import details, fail, for_pipe, name_of, shown
 from app.cli.inputs import Unreadable, json_rows, opened
 from app.cli.options import FILE_SECONDS, Service, flat
 
@@ -65,7 +64,7 @@ def match(
 
     rankcast match visits.csv -m ads --explain --json | jq .winners[0].id
     """
-    show = _lines if plain or not sys.stdout.isatty() else _tables
+    show = _lines if for_pipe(plain) else _tables
     with service.connected(FILE_SECONDS) as client:
         handle = client.matcher(matcher)
         info = handle.info()

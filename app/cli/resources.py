@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from app.cli import line, say_none
+from app.cli import for_pipe, line, say_none
 from app.cli.options import Name, Plain, Service, flat
 
 if TYPE_CHECKING:
@@ -44,7 +43,7 @@ def add_commands(commands: typer.Typer, resource: Resource) -> None:
     def list_all(service: Service, plain: Plain = False) -> None:
         with service.connected() as client:
             rows = [resource.row(info) for info in resource.every(client)]
-        if plain or not sys.stdout.isatty():
+        if for_pipe(plain):
             for row in rows:
                 typer.echo(line(*row.values()))
         elif rows:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from app.cli import Range, cells, columns, line, name_of, question, ranges_of
+from app.cli import Range, cells, columns, for_pipe, line, name_of, question, ranges_of
 from app.cli.options import Offset, Plain, Ranges, Service, flat
 
 if TYPE_CHECKING:
@@ -41,7 +40,7 @@ def top(
         info = handle.info()
         wanted = ranges_of(ranges, info.range_attributes)
         best = handle.top(_ends(wanted, info, 0), _ends(wanted, info, 1), k, offset=offset)
-    if plain or not sys.stdout.isatty():
+    if for_pipe(plain):
         for rank, entry in enumerate(best, offset + 1):
             typer.echo(line(rank, entry.id, *(entry.values.get(name) for name in columns(info)), entry.payload))
         return

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
-from app.cli import cells, columns, fail, line, name_of, question, ranges_of, reporting_failures
+from app.cli import cells, columns, fail, for_pipe, line, name_of, question, ranges_of, reporting_failures
 from app.cli.options import Offset, Plain, Ranges, Service, flat
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def watch(
     """
     if which.existing is not None and (which.ranges or which.k is not None or which.offset):
         raise typer.BadParameter("--id follows what is there: leave --range, -k and --offset out")
-    show = partial(_lines, old=how.old) if plain or not sys.stdout.isatty() else _table
+    show = partial(_lines, old=how.old) if for_pipe(plain) else _table
     with reporting_failures():
         try:
             gone = asyncio.run(_watch(service, board, which, how, show))

@@ -143,7 +143,7 @@ def test_listing_or_deleting_keys_makes_no_data_directory(tmp_path: Path, comman
 def test_an_empty_list_of_keys_says_so_on_a_terminal_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     arguments = ("keys", "list", "--data", str(tmp_path))
     assert run(*arguments).output == ""
-    monkeypatch.setattr("app.cli._on_terminal", lambda: True)
+    monkeypatch.setattr("app.cli.for_pipe", lambda: False)
     done = run(*arguments)
     assert (done.stdout, done.stderr) == ("", "There is no key. One is made by: rankcast keys create\n")
 
