@@ -8,16 +8,17 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from app.connectors.batches import Batch, Limits, Waiting
 from app.connectors.counters import Counters
 from app.connectors.dead_letters import MOST_BYTES, DeadFile
 from app.connectors.destinations import Destination, relative
-from app.connectors.errors import BrokerLost, ConnectorError, TakenBefore, Unreadable
+from app.connectors.errors import ConnectorError, TakenBefore, Unreadable
 from app.connectors.mapping.reading import Read, Reader
 from app.connectors.messages import DeadLetter, Reason
-from app.connectors.pauses import pause, wait_or
+from app.connectors.running import ending, retry
 from app.connectors.service import Service
 from app.connectors.sources.base import Source
 
@@ -52,22 +53,15 @@ class Connector:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Carry events until the end is asked for, or with `once` until nothing waits. Raises ConnectorError."""
-        failures = 0
-        while not stop.is_set():
-            before = self.counters.counts["batches"]
-            try:
-                await self.source.open()
-                self.say(f"reading {self.shown}")
-                await self._carry(stop)
-            except BrokerLost as lost:
-                self.counters.add("lost")
-                failures = 1 if self.counters.counts["batches"] > before else failures + 1
-                self.say(f"{self.shown} is away, trying again: {lost}")
-            else:
-                return
-            finally:
-                await self.source.close()
-            await wait_or(stop, pause(failures))
+        await retry(partial(self._attempt, stop), stop, self.shown, self.counters, self.say)
+
+    async def _attempt(self, stop: asyncio.Event) -> None:
+        try:
+            await self.source.open()
+            self.say(f"reading {self.shown}")
+            await self._carry(stop)
+        finally:
+            await self.source.close()
 
     async def _carry(self, stop: asyncio.Event) -> None:
         waiting = Waiting(self.limits)
@@ -75,8 +69,7 @@ class Connector:
         stopped = asyncio.create_task(stop.wait())
         reading = asyncio.create_task(self._read(waiting))
         sending = asyncio.create_task(self._send_all(waiting, stop))
-        tasks: set[asyncio.Task[Any]] = {stopped, reading, sending}
-        try:
+        async with ending(sending, reading, stopped):
             await asyncio.wait({stopped, reading, sending}, return_when=asyncio.FIRST_COMPLETED)
             if reading.done() and not sending.done():
                 waiting.end()
@@ -86,13 +79,6 @@ class Connector:
             if not sending.done():
                 waiting.end()
                 await asyncio.wait({sending}, timeout=GRACE)
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-        for task in (sending, reading):
-            if not task.cancelled() and (error := task.exception()) is not None:
-                raise error
 
     async def _read(self, waiting: Waiting) -> None:
         """Read ahead, as far as there is room."""

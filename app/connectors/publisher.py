@@ -6,12 +6,11 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
 
 from app.connectors.counters import Counters
-from app.connectors.errors import BrokerLost
 from app.connectors.following import UNKNOWN, Following, StreamEvent
-from app.connectors.pauses import pause, wait_or
+from app.connectors.running import ending, retry
 from app.connectors.state_file import StateFile
 from app.connectors.targets.base import Target
 
@@ -40,22 +39,15 @@ class Publisher:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Publish until the end is asked for, or every subscription is gone. Raises ConnectorError."""
-        failures = 0
-        while not stop.is_set():
-            before = self.counters.counts["batches"]
-            try:
-                held = await self.target.open(self.ids)
-                self.say(f"publishing to {self.shown}")
-                await self._carry(self.follow(self._cursors(held)), stop)
-            except BrokerLost as lost:
-                self.counters.add("lost")
-                failures = 1 if self.counters.counts["batches"] > before else failures + 1
-                self.say(f"{self.shown} is away, trying again: {lost}")
-            else:
-                return
-            finally:
-                await self.target.close()
-            await wait_or(stop, pause(failures))
+        await retry(partial(self._attempt, stop), stop, self.shown, self.counters, self.say)
+
+    async def _attempt(self, stop: asyncio.Event) -> None:
+        try:
+            held = await self.target.open(self.ids)
+            self.say(f"publishing to {self.shown}")
+            await self._carry(self.follow(self._cursors(held)), stop)
+        finally:
+            await self.target.close()
 
     def _cursors(self, held: Mapping[str, str]) -> dict[str, str | None]:
         """Where to go on. A list that may be ahead of its cursor begins again: a change might fit another list."""
@@ -69,19 +61,13 @@ class Publisher:
         stopped = asyncio.create_task(stop.wait())
         reading = asyncio.create_task(following.run())
         sending = asyncio.create_task(self._send_all(following, reading, stop))
-        tasks: set[asyncio.Task[Any]] = {stopped, reading, sending}
         try:
-            await asyncio.wait({stopped, sending}, return_when=asyncio.FIRST_COMPLETED)
-            if not sending.done():
-                await asyncio.wait({sending}, timeout=GRACE)
+            async with ending(sending, reading, stopped):
+                await asyncio.wait({stopped, sending}, return_when=asyncio.FIRST_COMPLETED)
+                if not sending.done():
+                    await asyncio.wait({sending}, timeout=GRACE)
         finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
             self.counters.add("reconnects", following.reconnects)
-        for task in (sending, reading):
-            if not task.cancelled() and (error := task.exception()) is not None:
-                raise error
 
     async def _send_all(self, following: Following, reading: asyncio.Task[None], stop: asyncio.Event) -> None:
         stopped = asyncio.create_task(stop.wait())

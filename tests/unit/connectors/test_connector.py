@@ -124,7 +124,7 @@ def carry(
     source: Source, service: Answers, monkeypatch: pytest.MonkeyPatch, batch: int = 2, dead: Path | None = None
 ) -> dict[str, int]:
     """Carry all that a source has."""
-    monkeypatch.setattr("app.connectors.connector.pause", lambda failures: 0.0)
+    monkeypatch.setattr("app.connectors.running.pause", lambda failures: 0.0)
     monkeypatch.setattr("app.connectors.service.pause", lambda failures, asked: 0.0)
 
     async def run() -> dict[str, int]:
