@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,6 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from app.cli import fail, say_none
+from app.cli.options import command
 
 keys = typer.Typer(help="API keys.", no_args_is_help=True)
 
@@ -20,27 +22,68 @@ def register(cli: typer.Typer) -> None:
     cli.add_typer(keys, name="keys")
 
 
-_Data = Annotated[
-    Path, typer.Option("--data", envvar="RANKCAST_DATA", help="The data directory, while no service uses it.")
-]
-_Database = Annotated[
-    str | None, typer.Option("--database", envvar="RANKCAST_DATABASE", help="URL of the log's database.")
-]
-_Url = Annotated[
-    str | None,
-    typer.Option(
-        "--url",
-        envvar="RANKCAST_URL",
-        help="A running service, in place of the data directory. From the environment it gives way to --data and "
-        "--database.",
-    ),
-]
-_Key = Annotated[str | None, typer.Option("--key", envvar="RANKCAST_KEY", help="A key with admin, for --url.")]
+@dataclass(frozen=True)
+class Where:
+    """Where the keys are: in a data directory, or on a running service."""
+
+    data: Annotated[
+        Path, typer.Option("--data", envvar="RANKCAST_DATA", help="The data directory, while no service uses it.")
+    ] = Path("data")
+    database: Annotated[
+        str | None, typer.Option("--database", envvar="RANKCAST_DATABASE", help="URL of the log's database.")
+    ] = None
+    url: Annotated[
+        str | None,
+        typer.Option(
+            "--url",
+            envvar="RANKCAST_URL",
+            help="A running service, in place of the data directory. From the environment it gives way to --data and "
+            "--database.",
+        ),
+    ] = None
+    key: Annotated[str | None, typer.Option("--key", envvar="RANKCAST_KEY", help="A key with admin, for --url.")] = None
+
+    def service(self, context: typer.Context) -> str | None:
+        """The service to ask, None for the data directory. Raises typer.BadParameter when the command names both."""
+        typed = {
+            name
+            for name in ("data", "database", "url")
+            if getattr(context.get_parameter_source(name), "name", None) == "COMMANDLINE"
+        }
+        if not typed & {"data", "database"}:
+            return self.url
+        if "url" in typed:
+            raise typer.BadParameter("give --url or the data directory, not both")
+        return None
+
+    def check(self) -> None:
+        """End the command where the data directory is missing: to ask what is in it does not make one."""
+        if self.database is None and not self.data.is_dir():
+            raise fail(
+                f"there is no data directory at {self.data.absolute()}: name another with --data, or a service with "
+                "--url"
+            )
+
+    def stores(self) -> Any:
+        """The stores of a data directory that no service uses, closed on leaving."""
+        from contextlib import closing
+
+        from app.errors import LogUnavailable
+        from app.storage import open_stores
+        from app.storage.directory import DirectoryUnusable
+
+        try:
+            return closing(open_stores(self.data, self.database))
+        except DirectoryUnusable as refusal:
+            raise fail(f"{refusal}; if it is a running service, name it with --url or RANKCAST_URL") from None
+        except LogUnavailable as refusal:
+            raise fail(str(refusal)) from None
 
 
-@keys.command("create")
+@command(keys, "create")
 def create_key(
-    ctx: typer.Context,
+    context: typer.Context,
+    where: Where,
     name: Annotated[str, typer.Option("--name", help="Whose key it is.")],
     scope: Annotated[
         list[str],
@@ -53,20 +96,16 @@ def create_key(
     expires: Annotated[
         float | None, typer.Option("--expires", min=0, help="Seconds until the key expires; never if left out.")
     ] = None,
-    data: _Data = Path("data"),
-    database: _Database = None,
-    url: _Url = None,
-    key: _Key = None,
 ) -> None:
     """Make a key and print it, and nothing else, on stdout. The first one must have admin."""
     from app.security.keyring import new_key
     from app.security.scopes import ADMIN, is_scope
 
-    url = _service(ctx, url)
+    url = where.service(context)
     scopes = [one for part in scope for one in part.replace(",", " ").split()]
     if url is not None:
         body = {"name": name, "scopes": scopes, "expires": expires}
-        typer.echo(_ask(url, key, "POST", "/v1/admin/keys", body)["key"])
+        typer.echo(_ask(url, where.key, "POST", "/v1/admin/keys", body)["key"])
         return
     for one in scopes:
         if not is_scope(one):
@@ -75,7 +114,7 @@ def create_key(
             )
     if not 1 <= len(name) <= 128:
         raise fail("the name must have 1 to 128 characters")
-    with _stores(data, database) as stores:
+    with where.stores() as stores:
         if not stores.keys.all() and ADMIN not in scopes:
             raise fail("the first key must have the scope admin")
         if not stores.keys.all() and expires is not None:
@@ -86,20 +125,17 @@ def create_key(
     typer.echo(secret)
 
 
-@keys.command("list")
+@command(keys, "list")
 def list_keys(
-    ctx: typer.Context,
-    data: _Data = Path("data"),
-    database: _Database = None,
-    url: _Url = None,
-    key: _Key = None,
+    context: typer.Context,
+    where: Where,
 ) -> None:
     """List the keys: id, name, scopes and when they expire. The keys themselves are not kept."""
-    url = _service(ctx, url)
+    url = where.service(context)
     if url is not None:
         cursor = ""
         while True:
-            page = _ask(url, key, "GET", f"/v1/admin/keys?limit=1000{cursor}")
+            page = _ask(url, where.key, "GET", f"/v1/admin/keys?limit=1000{cursor}")
             for one in page["items"]:
                 _echo(one["id"], one["name"], one["scopes"], one["expires"])
             if page["next"] is None:
@@ -107,8 +143,8 @@ def list_keys(
                     say_none("key", "keys create")
                 return
             cursor = f"&cursor={page['next']}"
-    _must_be_there(data, database)
-    with _stores(data, database) as stores:
+    where.check()
+    with where.stores() as stores:
         rows = stores.keys.all()
         for row in rows:
             at = None if row.expires_at is None else datetime.fromtimestamp(row.expires_at, UTC).isoformat()
@@ -121,24 +157,21 @@ def _echo(key_id: str, name: str, scopes: Iterable[str], expires: str | None) ->
     typer.echo("\t".join([key_id, name, " ".join(scopes), *([] if expires is None else [f"expires {expires}"])]))
 
 
-@keys.command("delete")
+@command(keys, "delete")
 def delete_key(
-    ctx: typer.Context,
+    context: typer.Context,
+    where: Where,
     key_id: Annotated[str, typer.Argument(metavar="ID", help="The key's id, from rankcast keys list.")],
-    data: _Data = Path("data"),
-    database: _Database = None,
-    url: _Url = None,
-    key: _Key = None,
 ) -> None:
     """Delete a key. The last one with admin stays."""
     from app.security.keyring import Keyring
 
-    url = _service(ctx, url)
+    url = where.service(context)
     if url is not None:
-        _ask(url, key, "DELETE", f"/v1/admin/keys/{key_id}")
+        _ask(url, where.key, "DELETE", f"/v1/admin/keys/{key_id}")
         return
-    _must_be_there(data, database)
-    with _stores(data, database) as stores:
+    where.check()
+    with where.stores() as stores:
         keyring = Keyring(stores.keys.all())
         if keyring.get(key_id) is None:
             raise fail(f"there is no key {key_id!r}")
@@ -146,44 +179,6 @@ def delete_key(
             raise fail("no other key has admin")
         stores.keys.delete(key_id)
         stores.log.note("keys")
-
-
-def _service(ctx: typer.Context, url: str | None) -> str | None:
-    """The service to ask, None for the data directory. Raises typer.BadParameter when the command names both."""
-    typed = {
-        name
-        for name in ("data", "database", "url")
-        if getattr(ctx.get_parameter_source(name), "name", None) == "COMMANDLINE"
-    }
-    if not typed & {"data", "database"}:
-        return url
-    if "url" in typed:
-        raise typer.BadParameter("give --url or the data directory, not both")
-    return None
-
-
-def _must_be_there(data: Path, database: str | None) -> None:
-    """End the command where the data directory is missing: to ask what is in it does not make one."""
-    if database is None and not data.is_dir():
-        raise fail(
-            f"there is no data directory at {data.absolute()}: name another with --data, or a service with --url"
-        )
-
-
-def _stores(data: Path, database: str | None) -> Any:
-    """The stores of a data directory that no service uses, closed on leaving."""
-    from contextlib import closing
-
-    from app.errors import LogUnavailable
-    from app.storage import open_stores
-    from app.storage.directory import DirectoryUnusable
-
-    try:
-        return closing(open_stores(data, database))
-    except DirectoryUnusable as refusal:
-        raise fail(f"{refusal}; if it is a running service, name it with --url or RANKCAST_URL") from None
-    except LogUnavailable as refusal:
-        raise fail(str(refusal)) from None
 
 
 def _ask(url: str, key: str | None, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
