@@ -119,8 +119,10 @@ def plot(
             )
         looked = islice(handle.subscriptions(), LOOKED_AT * subscriptions)
         points = [_point(one) for one in islice((one for one in looked if one.k + one.offset == mine.k), subscriptions)]
-    if not any((mine.before, mine.after)):
+    if said.before is None and said.after is None:
         raise fail(f"there is no object {id!r} on {board} and none would come: nothing to draw")
+    if not any((mine.before, mine.after)):
+        raise fail(f"{id!r} is among the {mine.k} best of no range, neither before nor after: nothing to draw")
     output.parent.mkdir(parents=True, exist_ok=True)
     draw(Picture(info, said, mine, panels, points), output)
     typer.echo(

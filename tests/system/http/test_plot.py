@@ -45,6 +45,17 @@ def test_a_picture_of_an_event_is_drawn(talk: Talk, tmp_path: Path) -> None:
     assert talk.good("GET", path) == before
 
 
+def test_an_object_that_is_in_no_list_is_not_called_missing(talk: Talk, tmp_path: Path) -> None:
+    need_matplotlib()
+    path = made(talk, ks=[2])
+    board = path.rpartition("/")[2]
+    talk.good("POST", f"{path}/events", {"events": [upsert(f"o{n}", 7, n) for n in range(4)]})
+    output = tmp_path / "event.svg"
+    refused = CliRunner().invoke(cli, ["plot", board, "o0", "-o", str(output), "--url", talk.url])
+    assert refused.exit_code == 1 and "'o0' is among the 2 best of no range" in refused.output
+    assert not output.exists()
+
+
 def test_a_board_whose_subscriptions_lie_in_no_plane_is_refused(talk: Talk, tmp_path: Path) -> None:
     need_matplotlib()
     for more in ({"indexed": ["to"]}, {"range_attributes": ["distance", "price"]}):
