@@ -145,7 +145,7 @@ async def stream_results(request: Request) -> Response:
 
     `snapshot` has the answer as it is, with its zone and the location of the client, and then there is a `result`
     of the same shape whenever a new one is due: objects changed it or its zone, the client left its zone, or the
-    query was changed. Each stands for all before it. A position is continued as with the wins of matchers, and
+    query was changed. Each replaces the one before. A position is continued as with the wins of matchers, and
     answered by `reset` with the whole answer where it cannot be; `gone` ends the stream.
     """
     asked = query(request, OccasionsQuery)

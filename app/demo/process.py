@@ -87,7 +87,8 @@ def check_port(port: int) -> None:
     try:
         sockets = listen(HOST, port)
     except PortTaken as taken:
-        other = "" if taken.free is None else f" Another port: rankcast demo --port {taken.free}"
+        free = f"--port {taken.free}"
+        other = "" if taken.free is None else f' Another port: make run ARGS="{free}", or rankcast demo {free}'
         raise Failed(f"{taken}. Is a service or another demo running?{other}") from None
     except CannotListen as refusal:
         raise Failed(str(refusal)) from None
