@@ -215,7 +215,7 @@ def _host_name(authority: bytes) -> str:
     >>> _host_name(b"[::1]:8000"), _host_name(b"Localhost"), _host_name(b"[::1].evil.example")
     ('[::1]', 'localhost', '')
     """
-    found = _AUTHORITY.fullmatch(authority.decode("latin-1").strip().lower())
+    found = _AUTHORITY.fullmatch(authority.decode("latin-1").lower())
     return found[1] if found else ""
 
 

@@ -204,6 +204,14 @@ class HttpProtocol(HttpToolsProtocol):
         if self._patience is not None:
             self._wait_no_more()
 
+    def on_header(self, name: bytes, value: bytes) -> None:
+        # As uvicorn's, without the spaces behind a value, which are no part of it (RFC 9110, 5.5): the parser takes off
+        # those in front.
+        name, value = name.lower(), value.rstrip(b" \t")
+        if name == b"expect" and value.lower() == b"100-continue":
+            self.expect_100_continue = True
+        self.headers.append((name, value))
+
     def on_headers_complete(self) -> None:
         self._check_coding()
         if self.url[:1] != b"/":

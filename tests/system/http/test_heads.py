@@ -132,6 +132,25 @@ def test_repeated_headers_are_refused_on_every_way(
     assert good.startswith((b"HTTP/1.1 201 ", b"HTTP/1.1 200 "))
 
 
+@pytest.mark.parametrize("more", [b"", b"Cache-Control: no-cache\r\n"], ids=["short", "usual"])
+def test_spaces_behind_a_value_are_no_part_of_it(shared: LiveService, talk: Talk, more: bytes) -> None:
+    board = f"/v1/boards/{fresh()}"
+    talk.good("PUT", board, {"range_attributes": ["x"], "rank": {"attribute": "y"}, "ks": [1]})
+    body = b'{"values":{"x":1,"y":2}}'
+
+    def put(behind: bytes) -> bytes:
+        key = b"Idempotency-Key: " + board.encode()
+        values = b"Host: 127.0.0.1", b"Content-Type: application/json", b"Content-Length: 24", key
+        lines = b"".join(value + behind + b"\r\n" for value in values)
+        return f"PUT {board}/objects/o HTTP/1.1\r\n".encode() + more + lines + b"\r\n" + body
+
+    last = b"GET /healthz HTTP/1.1\r\nConnection: close \r\n" + HOST + b"\r\n"
+    answers = exchange(shared, [put(b" \t "), put(b""), last], in_turn=True)
+    assert re.findall(rb"HTTP/1\.1 (\d+) ", answers) == [b"201", b"201", b"200"], answers
+    assert answers.count(b'"replayed":true') == 1
+    assert talk.good("GET", board)["seq"] == 1
+
+
 @pytest.mark.parametrize(
     "asked",
     [
