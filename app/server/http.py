@@ -205,6 +205,9 @@ class HttpProtocol(HttpToolsProtocol):
             self._wait_no_more()
 
     def on_header(self, name: bytes, value: bytes) -> None:
+        if not self._in_head:
+            # A trailer is no header: the parser does not say which is which, and nobody asks for one.
+            return
         # As uvicorn's, without the spaces behind a value, which are no part of it (RFC 9110, 5.5): the parser takes off
         # those in front.
         name, value = name.lower(), value.rstrip(b" \t")

@@ -151,6 +151,20 @@ def test_spaces_behind_a_value_are_no_part_of_it(shared: LiveService, talk: Talk
     assert talk.good("GET", board)["seq"] == 1
 
 
+def test_a_trailer_is_no_header(shared: LiveService, talk: Talk) -> None:
+    board = f"/v1/boards/{fresh()}"
+    talk.good("PUT", board, {"range_attributes": ["x"], "rank": {"attribute": "y"}, "ks": [1]})
+    head = f"PUT {board}/objects/o HTTP/1.1\r\n".encode() + HOST + b"Transfer-Encoding: chunked\r\n"
+    body = b'18\r\n{"values":{"x":1,"y":2}}\r\n0\r\n'
+    typed = b"Content-Type: application/json\r\n"
+    trailers = typed + b"Host: evil.example\r\nIdempotency-Key: " + board.encode() + b"\r\nExpect: 100-continue\r\n"
+    good = head + typed + b"\r\n" + body + trailers + b"\r\n"
+    untyped = head + b"Connection: close\r\n\r\n" + body + trailers + b"\r\n"
+    answers = exchange(shared, [good, good, untyped], in_turn=True)
+    assert re.findall(rb"HTTP/1\.1 (\d+) ", answers) == [b"201", b"200", b"415"], answers
+    assert talk.good("GET", board)["seq"] == 2
+
+
 @pytest.mark.parametrize(
     "asked",
     [
