@@ -217,6 +217,9 @@ class HttpProtocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         self._check_coding()
+        if self.expect_100_continue and self.parser.get_http_version() == "1.0":
+            # Such a client takes what it is sent for the answer (RFC 9110, 10.1.1).
+            self.expect_100_continue = False
         if self.url[:1] != b"/":
             self._take_host()
         if self.parser.should_upgrade():

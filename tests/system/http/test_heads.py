@@ -165,6 +165,13 @@ def test_a_trailer_is_no_header(shared: LiveService, talk: Talk) -> None:
     assert talk.good("GET", board)["seq"] == 2
 
 
+@pytest.mark.parametrize(("version", "interim"), [(b"1.1", 1), (b"1.0", 0)])
+def test_only_who_knows_interim_answers_gets_one(shared: LiveService, version: bytes, interim: int) -> None:
+    head = BODY.replace(b"1.1", version) + b"Content-Length: 2\r\nConnection: close\r\nExpect: 100-continue \r\n\r\n"
+    answers = send(shared, head + b"{}")
+    assert re.findall(rb"HTTP/1\.1 (\d+) ", answers) == [b"100"] * interim + [b"404"], answers
+
+
 @pytest.mark.parametrize(
     "asked",
     [
