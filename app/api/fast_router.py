@@ -12,9 +12,9 @@ from fastapi import APIRouter
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
-from starlette.websockets import WebSocketClose
 
 from app.api.problems import Problem
+from app.api.responses import deny_socket
 from app.api.routing import DirectRoute
 
 Pattern = tuple[DirectRoute, list[str], list[str]]
@@ -67,7 +67,8 @@ class Direct:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "websocket" and scope["path"] not in self._sockets and not scope.get("root_path"):
-            await WebSocketClose()(scope, receive, send)
+            refusal = Problem("not-found", f"no socket is served at {scope['path'][:200]}")
+            await deny_socket(refusal.response(), scope, receive, send)
             return
         if scope["type"] != "http" or scope.get("root_path"):
             await self._app(scope, receive, send)

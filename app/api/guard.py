@@ -10,15 +10,14 @@ import re
 from collections.abc import Callable
 from functools import lru_cache
 from time import perf_counter
-from typing import Any
 
 from starlette.requests import ClientDisconnect
-from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.api.accounting import ALWAYS_SERVED, REQUEST_ID, Accounting, template
 from app.api.cors import Cors
 from app.api.problems import Problem
+from app.api.responses import deny_socket
 from app.runtime.metrics import Metrics
 from app.security.keyring import Keyring
 from app.settings import Settings, is_loopback
@@ -125,8 +124,7 @@ class Guard:
         try:
             if refusal is not None:
                 status = refusal.status_code
-                await receive()
-                await _deny(refusal.response(), scope, send)
+                await deny_socket(refusal.response(), scope, receive, send)
             else:
                 await self._app(scope, receive, send)
         except Exception:
@@ -232,14 +230,3 @@ def _limited(receive: Receive, limit: int) -> Receive:
         return message
 
     return counted
-
-
-async def _deny(response: Response, scope: Scope, send: Send) -> None:
-    """Answer a WebSocket handshake with a plain response where the server can, else by closing it."""
-    extensions: dict[str, Any] = scope.get("extensions") or {}
-    if "websocket.http.response" not in extensions:
-        await send({"type": "websocket.close", "code": 1008, "reason": "refused"})
-        return
-    headers = response.raw_headers
-    await send({"type": "websocket.http.response.start", "status": response.status_code, "headers": headers})
-    await send({"type": "websocket.http.response.body", "body": bytes(response.body)})

@@ -12,6 +12,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import Receive, Scope, Send
 
 from app.api.problems import Problem
+from app.api.responses import deny_socket
 from app.errors import ServiceError
 from app.gateway.broker import Broker
 from app.gateway.hub import GatewayHub
@@ -113,8 +114,8 @@ class Gateway:
         if scope["path"] == SOCKETS:
             await self._sockets(scope, receive, send)
         else:
-            await receive()
-            await send({"type": "websocket.close", "code": 1008})
+            refusal = Problem("not-found", f"no socket is served at {scope['path'][:200]}")
+            await deny_socket(refusal.response(), scope, receive, send)
 
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
         started = False

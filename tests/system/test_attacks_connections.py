@@ -182,6 +182,14 @@ def test_a_handshake_that_cannot_be_is_answered(service: LiveService, talk: Talk
         assert kind != "another version" or b"\r\nsec-websocket-version: 13\r\n" in answer
 
 
+@pytest.mark.parametrize("path", [b"/nothing", b"/v1/boards", b"/v1/stream/", b"/v1/%ff"])
+def test_a_handshake_at_another_path_is_answered(service: LiveService, talk: Talk, path: bytes) -> None:
+    with closing(connect(service)) as connection:
+        connection.settimeout(30)
+        connection.sendall(START.replace(b"/v1/stream", path) + b"\r\n")
+        refused(until_closed(connection), 404)
+
+
 def test_the_service_ends_properly_whatever_handshakes_came(start_service: StartService) -> None:
     service = start_service()
     with ExitStack() as stack:
