@@ -331,7 +331,8 @@ class Socket(Connection):
                 if received["type"] == "websocket.disconnect":
                     break
                 if self.ending is None:
-                    work = self._take(received.get("text") or received.get("bytes") or "")
+                    text = received.get("text")
+                    work = self._take(received["bytes"] if text is None else text)
                     if work is not None:
                         await work
                     while self.queue and self._full:

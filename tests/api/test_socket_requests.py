@@ -192,6 +192,7 @@ HOSTILE = [
     b"\xc1",
     b"\x80\x80",
     b"\x92\x01",
+    b"",
     msgpack.packb({"op": "ping", "x": msgpack.ExtType(5, b"x")}),
     msgpack.packb({"op": "ping", "x": msgpack.Timestamp(1)}),
     msgpack.packb({"op": "subscribe", "resource": "boards/b", "id": "s", "squash": float("nan")}),
