@@ -253,10 +253,11 @@ class SocketRequests:
             raise Problem("malformed", "a path begins with / and has the characters of one in HTTP")
         if "%2f" in request.path.partition("?")[0].lower():
             raise Problem("not-found", "no name or id has a slash in it, so none is written as %2F")
-        route = self._routes.find(scope, request.method) if request.path.startswith("/v1/") else None
+        served = scope["path"].startswith("/v1/")
+        route = self._routes.find(scope, request.method) if served else None
         if route is None:
             refusal = self._routes.refusal(scope)
-            if refusal.status_code == 405 and request.path.startswith("/v1/"):
+            if refusal.status_code == 405 and served:
                 allow = (refusal.headers or {})["Allow"]
                 raise Problem("method-not-allowed", f"allowed here: {allow}", headers={"Allow": allow})
             raise Problem("not-found", f"nothing is served on a socket at {scope['path'][:200]}")

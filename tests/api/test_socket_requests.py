@@ -26,7 +26,13 @@ def test_a_request_is_answered_as_over_http(client: AppClient) -> None:
         assert made == {**client.get("/v1/boards/b").json(), "seq": 0}
         events = {"messages": "count", "events": [upsert("a", 1, 2), upsert("b", 2, 1)]}
         assert asker.good("POST", "/v1/boards/b/events", events) == {"seq": 2, "applied": 2, "tile_count": 0}
-        for path in ("/v1/boards", "/v1/boards/b/objects?limit=1", "/v1/boards/b/objects/a", "/v1/boards/b/top?k=2"):
+        for path in (
+            "/v1/boards",
+            "/%76%31/boards/%62",
+            "/v1/boards/b/objects?limit=1",
+            "/v1/boards/b/objects/a",
+            "/v1/boards/b/top?k=2",
+        ):
             assert asker.good("GET", path) == client.get(path).json()
         for method, path, body in (
             ("GET", "/v1/boards/none", None),
