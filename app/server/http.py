@@ -13,8 +13,9 @@ from functools import partial
 from typing import Any, NoReturn
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.flow_control import FlowControl
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from app.api.problems import Problem
 from app.server.limits import Unread, limits_of, refusal
@@ -32,6 +33,10 @@ JOINED = 1 << 16
 
 _ABSOLUTE = re.compile(rb"https?://([^/?#@]+)((?:[/?#].*)?)", re.IGNORECASE)
 """A target in absolute form: its host, and the rest. One with a user does not match, since that hides the host."""
+
+
+_WITHOUT_CHUNKS = frozenset({"0.9", "1.0"})
+"""Versions of HTTP whose clients take the sizes of chunks for a part of the body."""
 
 
 class Flow(FlowControl):
@@ -327,6 +332,11 @@ class HttpProtocol(HttpToolsProtocol):
 
     # --- responses --------------------------------------------------------------------------------------------------
 
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        if cycle.scope["http_version"] in _WITHOUT_CHUNKS:
+            app = partial(_without_chunks, app, cycle)
+        super()._start_asgi_task(cycle, app)
+
     def on_response_complete(self) -> None:
         if self.flow.write_paused and not self.transport.is_closing():
             self._untaken = self.flow.held = True
@@ -494,6 +504,29 @@ class JoinedWrites:
     def is_closing(self) -> bool:
         """Whether nothing more is written."""
         return self._to.is_closing()
+
+
+async def _without_chunks(
+    app: ASGIApp, cycle: RequestResponseCycle, scope: Scope, receive: Receive, send: Send
+) -> None:
+    """Call an application whose answer, where its length is not stated, ends with the connection."""
+    unbounded = False
+
+    async def answer(message: Message) -> None:
+        nonlocal unbounded
+        if message["type"] == "http.response.start":
+            unbounded = all(name.lower() != b"content-length" for name, _ in message["headers"])
+            if unbounded:
+                # What is in chunks otherwise has no length to keep to: the cycle leaves this body to the lines below.
+                cycle.scope = {**cycle.scope, "method": "HEAD"}
+        elif unbounded and scope["method"] != "HEAD":
+            if cycle.flow.write_paused and not cycle.disconnected:
+                await cycle.flow.drain()
+            if not cycle.disconnected:
+                cycle.transport.write(message.get("body", b""))
+        await send(message)
+
+    await app(scope, receive, answer)
 
 
 def _writes_chunks(cycle: Any) -> bool:

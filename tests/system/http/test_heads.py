@@ -233,6 +233,32 @@ def test_before_http_1_1_no_other_protocol_is_asked_for(shared: LiveService) -> 
     assert send(shared, b"GET /healthz HTTP/1.0\r\n" + HOST + asked).startswith(b"HTTP/1.1 200 ")
 
 
+def test_before_http_1_1_there_are_no_chunks(shared: LiveService, talk: Talk) -> None:
+    board = f"/v1/boards/{fresh()}"
+    talk.good("PUT", board, {"range_attributes": ["x"], "rank": {"attribute": "y"}, "ks": [100]})
+    events = [{"op": "upsert", "id": f"o{n}", "values": {"x": n, "y": n}, "payload": "p" * 1_000} for n in range(100)]
+    talk.good("POST", f"{board}/events", {"events": events, "messages": "none"})
+
+    def head(method: str, path: str, version: str = "1.0") -> bytes:
+        return f"{method} {path} HTTP/{version}\r\n".encode() + HOST + b"Connection: close\r\n"
+
+    asked = json.dumps({"subscriptions": [{"id": f"s{n}", "k": 100} for n in range(40)]}).encode()
+    typed = b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(asked)
+    begin, _, body = send(shared, head("POST", f"{board}/subscriptions") + typed + asked).partition(b"\r\n\r\n")
+    assert begin.startswith(b"HTTP/1.1 201 ") and b"transfer-encoding" not in begin
+    lists = [one["list"] for one in json.loads(body)["subscriptions"]]
+    assert [[entry["id"] for entry in one] for one in lists] == [[f"o{n}" for n in range(100)]] * 40
+    with socket.create_connection(("127.0.0.1", int(shared.url.rsplit(":", 1)[1])), timeout=PATIENCE) as connection:
+        connection.sendall(head("GET", f"{board}/subscriptions/s0/stream") + b"\r\n")
+        stream = connection.makefile("rb")
+        while stream.readline() != b"\r\n":
+            pass
+        talk.good("DELETE", board)
+        events = [block.split(b"\n") for block in stream.read().split(b"\n\n")[:-1]]
+    assert [block[1] for block in events] == [b"event: snapshot", b"event: gone"]
+    assert send(shared, head("HEAD", "/healthz", "1.0") + b"\r\n").endswith(b"\r\n\r\n")
+
+
 @pytest.mark.parametrize("count", [1, 2, 5])
 def test_a_bad_body_behind_good_requests_is_answered_last(shared: LiveService, count: int) -> None:
     good = b"GET /v1/boards HTTP/1.1\r\n" + HOST + b"\r\n"
