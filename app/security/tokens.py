@@ -116,6 +116,7 @@ class Tokens:
                 audience=self._audience,
                 options={"require": ["exp"], "verify_aud": self._audience is not None},
             )
+            expires = float(claims["exp"])
         except jwt.ExpiredSignatureError:
             raise Unauthorized("the token has expired") from None
         except (jwt.InvalidTokenError, ValueError, OverflowError) as error:
@@ -126,7 +127,7 @@ class Tokens:
         subject = {name: claims[name] for name in ("iss", "sub") if name in claims}
         whose = json.dumps([subject, prefix], sort_keys=True).encode() if "sub" in subject else digest
         id = "t" + hashlib.sha256(whose).hexdigest()[:16]
-        return Caller(id, Grants(_scopes(claims.get("scope", ""))), prefix, float(claims["exp"]))
+        return Caller(id, Grants(_scopes(claims.get("scope", ""))), prefix, expires)
 
     def _key(self, token: str) -> tuple[Any, Sequence[str]]:
         """The key that a token has to be signed with, and the algorithms of its kind."""
