@@ -36,6 +36,18 @@ def new_key(
     return key, row
 
 
+def bearer_of(authorization: str | None) -> str:
+    """The key or token in an Authorization header. Raises `Unauthorized`.
+
+    >>> bearer_of("bearer  rk_abc ")
+    'rk_abc'
+    """
+    match = _BEARER.fullmatch(authorization or "")
+    if match is None:
+        raise Unauthorized("send Authorization: Bearer <key>")
+    return match[1]
+
+
 class Keyring:
     """The keys in use, and the tokens that are taken. `on_removed` is called with the id of a deleted key, and
     `ANONYMOUS` after the first key.
@@ -115,10 +127,7 @@ class Keyring:
         """The caller in an Authorization header; while the ring is open, nobody is asked. Raises `Unauthorized`."""
         if self.open:
             return NOBODY_ASKED
-        match = _BEARER.fullmatch(authorization or "")
-        if match is None:
-            raise Unauthorized("send Authorization: Bearer <key>")
-        return self.identify(match[1])
+        return self.identify(bearer_of(authorization))
 
     def check(self, caller: Caller) -> None:
         """Raise `Unauthorized` where a caller is no longer known: its key was deleted or has expired, or the ring was

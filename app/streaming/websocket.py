@@ -21,7 +21,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.errors import FieldError, Forbidden, Invalid, NotFound, ServiceError, TooMany, Unauthorized
 from app.security.callers import NOBODY_ASKED, Caller
-from app.security.keyring import Keyring
+from app.security.keyring import Keyring, bearer_of
 from app.security.scopes import Need
 from app.security.tickets import Ticket, Tickets
 from app.security.tokens import UnknownSigningKey
@@ -272,8 +272,7 @@ class Socket(Connection):
         if self._keyring.open:
             self._caller = NOBODY_ASKED
         elif authorization is not None:
-            scheme, _, secret = authorization.partition(" ")
-            await self._identify(secret.strip() if scheme.lower() == "bearer" else "")
+            await self._identify(bearer_of(authorization))
 
     def admit_ticket(self, ticket: Ticket) -> None:
         """Restrict the socket to what a ticket opens. Raises `Unauthorized` if the ticket's caller is shut out."""

@@ -13,7 +13,7 @@ from starlette.websockets import WebSocketDisconnect
 from app.api import context
 from app.write_path import committing
 from tests.support.app_client import AppClient
-from tests.support.asker import BOARD, socket_of
+from tests.support.asker import BOARD, HOST, socket_of
 from tests.support.patience import wait_until
 from tests.support.running import Running, upsert
 from tests.support.service_fixtures import MakeClient, Start
@@ -277,6 +277,15 @@ def test_a_request_has_the_rights_of_its_socket(client: AppClient) -> None:
                 mine.ask("PUT", "/v1/boards/b/objects/b", {"values": {"x": 1, "y": 1}})
             assert closed.value.code == 1008
         assert asker.good("GET", "/v1/boards/b")["objects"] == 1
+
+
+@pytest.mark.parametrize("before", ["Bearer \t", "Bearer \x1f", "Basic ", "Bearer", ""])
+def test_a_handshake_names_its_key_as_requests_do(client: AppClient, before: str) -> None:
+    admin = client.post("/v1/admin/keys", json={"name": "n", "scopes": ["admin"]}).json()["key"]
+    headers = {**HOST, "Authorization": before + admin}
+    assert client.get("/v1/boards", headers=headers).status_code == 401
+    with pytest.raises(WebSocketDisconnect), client.websocket_connect("/v1/stream", headers=headers):
+        pass
 
 
 def test_the_first_key_is_answered_before_the_door_closes(client: AppClient) -> None:
