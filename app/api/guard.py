@@ -138,13 +138,16 @@ class Guard:
         """Why a request is refused before it reaches its route."""
         if headers.repeated:
             return Problem("malformed", f"a request has one {_SINGLE[headers.repeated]}")
+        if headers.host is None and scope.get("http_version") == "1.1":
+            # As of RFC 9112, 3.2: whoever stands in between and adds one might send it to another.
+            return Problem("malformed", "a request has a Host")
         raw_path = scope.get("raw_path") or b""
         if b"%" in raw_path and b"%2f" in raw_path.lower():
             return Problem("not-found", "no name or id has a slash in it, so none is written as %2F")
         if self._keyring.open:
-            if not host_is_ours(self._settings, headers.host):
+            if not host_is_ours(self._settings, headers.host or b""):
                 return Problem("foreign-host", "without keys only requests to a loopback host are answered")
-            if headers.origin is not None and not self._origin_is_ours(headers.origin, headers.host):
+            if headers.origin is not None and not self._origin_is_ours(headers.origin, headers.host or b""):
                 return Problem("foreign-origin", "without keys only pages of the service itself may ask")
         if headers.length > self._body_limit(headers):
             return Problem("too-large", f"the body is larger than {self._body_limit(headers)} bytes")
@@ -168,7 +171,7 @@ class _Headers:
     __slots__ = ("bulk", "chunked", "host", "length", "origin", "preflight", "repeated", "request_id")
 
     def __init__(self, headers: list[tuple[bytes, bytes]]) -> None:
-        self.host = b""
+        self.host: bytes | None = None
         self.origin: bytes | None = None
         self.request_id = b""
         self.length = 0

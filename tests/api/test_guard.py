@@ -94,7 +94,7 @@ def test_loopback_hosts_are_served(host: str) -> None:
     ],
 )
 def test_other_hosts_are_refused_while_there_are_no_keys(host: str) -> None:
-    answer = World().client.get("/things/a", headers={"host": host.encode("latin-1")})
+    answer = World().client.get("/things/a", headers=[(b"host", host.encode("latin-1"))])
     assert answer.status_code == 403
     assert answer.json()["type"] == "/problems/foreign-host"
 
@@ -105,6 +105,27 @@ def test_a_request_with_two_hosts_is_refused() -> None:
             answer = client.get("/things/a", headers=[("host", host) for host in hosts])
             assert answer.status_code == 400
             assert answer.json()["type"] == "/problems/malformed"
+
+
+def test_a_request_without_a_host_is_refused() -> None:
+    async def ask(world: World, version: str) -> int:
+        status = 0
+
+        async def send(message: Message) -> None:
+            nonlocal status
+            status = message.get("status", status)
+
+        async def receive() -> Message:
+            return {"type": "http.request", "body": b"", "more_body": False}
+
+        scope: Scope = {"type": "http", "http_version": version, "method": "GET", "headers": [], "scheme": "http"}
+        scope.update(path="/things/a", raw_path=b"/things/a", query_string=b"", root_path="")
+        await world.app(scope, receive, send)
+        return status
+
+    for world, old in ((World(), 403), (World(Keyring([new_key("a", ["admin"])[1]])), 200)):
+        assert asyncio.run(ask(world, "1.1")) == 400
+        assert asyncio.run(ask(world, "1.0")) == old
 
 
 @pytest.mark.parametrize("path", ["/things%2Fa", "/things%2fa", "/%2Fthings/a", "/things/a%2F..%2Fb", "/size%2F"])
