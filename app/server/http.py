@@ -63,7 +63,8 @@ class HttpProtocol(HttpToolsProtocol):
     last check of its rate (`_look`). `_rest` was read and is not parsed. `_untaken`: the client has not read the last
     response, so the next request waits. `_refused`: nothing more is read. `_outlet` is that of the last stream.
     `_idle_since` is when the connection became idle, None while it is not; `_idle` is the timer that checks it.
-    `_again` is a head to be parsed a second time, before the bytes after it, or empty.
+    `_again` is a head to be parsed a second time, before the bytes after it, or empty. `_running` is the
+    request that the application works on; `cycle` is the last one that was read.
     """
 
     # Python keeps few attributes of an object where they are found fastest, and uvicorn has as many.
@@ -80,6 +81,7 @@ class HttpProtocol(HttpToolsProtocol):
         "_problem",
         "_refused",
         "_rest",
+        "_running",
         "_unread",
         "_untaken",
     )  # fmt: skip
@@ -100,6 +102,7 @@ class HttpProtocol(HttpToolsProtocol):
         self._rest = b""
         self._untaken = self._refused = False
         self._outlet: Outlet | None = None
+        self._running: RequestResponseCycle | None = None
         self._problem: Problem | None = None
         self._patience: asyncio.TimerHandle | None = None
         self._idle: asyncio.TimerHandle | None = None
@@ -112,6 +115,9 @@ class HttpProtocol(HttpToolsProtocol):
         self._unread.end()
         self._shut()
         self._rest = b""
+        if self._running is not None:
+            self._running.disconnected = True
+            self._running.message_event.set()
         super().connection_lost(exc)
 
     def handle_websocket_upgrade(self) -> None:
@@ -333,6 +339,7 @@ class HttpProtocol(HttpToolsProtocol):
     # --- responses --------------------------------------------------------------------------------------------------
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        self._running = cycle
         if cycle.scope["http_version"] in _WITHOUT_CHUNKS:
             app = partial(_without_chunks, app, cycle)
         super()._start_asgi_task(cycle, app)
@@ -342,6 +349,7 @@ class HttpProtocol(HttpToolsProtocol):
             self._untaken = self.flow.held = True
             self.flow.pause_reading()
             return
+        self._running = None
         self.server_state.total_requests += 1
         if self.transport.is_closing():
             return

@@ -111,6 +111,21 @@ def test_pipelined_requests_are_answered_in_order(talk: Talk, service: LiveServi
     assert seqs == [*range(1, count + 1), count]
 
 
+def test_a_stream_ends_with_its_connection_whatever_came_behind_it(service: LiveService, talk: Talk) -> None:
+    board = f"/v1/boards/{fresh()}"
+    talk.good("PUT", board, {"range_attributes": ["x"], "rank": {"attribute": "y"}, "ks": [1]})
+    talk.good("PUT", f"{board}/subscriptions/s", {"k": 1})
+    stream = f"GET {board}/subscriptions/s/stream HTTP/1.1\r\n".encode() + HOST + b"\r\n"
+    for behind in (GET, GET * 3, stream):
+        with closing(connect(service)) as connection:
+            connection.sendall(stream + behind)
+            assert connection.recv(1 << 16).startswith(b"HTTP/1.1 200 ")
+            # With a reset the service learns of it, although it reads nothing.
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    wait_until(lambda: 'rankcast_streams{transport="sse"} 0.0' in talk.ask("GET", "/metrics").text)
+    assert "Traceback" not in service.log.read_text()
+
+
 def test_answers_that_nobody_reads_hold_up_what_comes_behind(service: LiveService, talk: Talk) -> None:
     board = f"/v1/boards/{fresh()}"
     talk.good("PUT", board, {"range_attributes": ["x"], "rank": {"attribute": "y"}, "ks": [1]})
