@@ -223,7 +223,10 @@ class SocketRequests:
                 about = {"request_id": scope["request_id"], "method": request.method, "path": scope["path"]}
                 self._accounting.log.exception("request failed", **about)
                 problem = Problem("internal", f"the request {scope['request_id']} failed; the service's log says why")
-            return problem.response()
+            response = problem.response()
+            # Its traceback has this frame: the two would keep the body until garbage is collected.
+            del problem
+            return response
 
     async def _answer(
         self, route: DirectRoute, request: SocketRequest, scope: Scope, caller: Caller, peer: Peer

@@ -110,6 +110,9 @@ class SocketProtocol(WebSocketsSansIOProtocol):
         self._unread.end()
         self._rest = b""
         super().connection_lost(exc)
+        # This stays until garbage is collected, which large messages are not to wait for.
+        self.conn.reader.discard()
+        self.frames = []
 
     def pause_writing(self) -> None:
         super().pause_writing()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from typing import Any
 
 import msgpack
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from starlette.websockets import WebSocketDisconnect
 
 from app.api import context
+from app.api.problems import Problem
 from app.write_path import committing
 from tests.support.app_client import AppClient
 from tests.support.asker import BOARD, HOST, socket_of
@@ -277,6 +279,25 @@ def test_a_request_has_the_rights_of_its_socket(client: AppClient) -> None:
                 mine.ask("PUT", "/v1/boards/b/objects/b", {"values": {"x": 1, "y": 1}})
             assert closed.value.code == 1008
         assert asker.good("GET", "/v1/boards/b")["objects"] == 1
+
+
+def test_a_refused_request_is_not_kept(client: AppClient) -> None:
+    """Nor is its body, which is in the traceback of the refusal: it would wait for garbage to be collected."""
+
+    def refusals() -> int:
+        return sum(isinstance(one, Problem) for one in gc.get_objects())
+
+    with socket_of(client) as asker:
+        assert asker.ask("PUT", "/v1/boards/b", {"ks": "x" * 100_000})[0] == 422
+        gc.collect()
+        before = refusals()
+        gc.disable()
+        try:
+            for _ in range(3):
+                assert asker.ask("PUT", "/v1/boards/b", {"ks": "x" * 100_000})[0] == 422
+            wait_until(lambda: refusals() == before)
+        finally:
+            gc.enable()
 
 
 @pytest.mark.parametrize("before", ["Bearer \t", "Bearer \x1f", "Basic ", "Bearer", ""])
