@@ -63,8 +63,8 @@ class HttpProtocol(HttpToolsProtocol):
     last check of its rate (`_look`). `_rest` was read and is not parsed. `_untaken`: the client has not read the last
     response, so the next request waits. `_refused`: nothing more is read. `_outlet` is that of the last stream.
     `_idle_since` is when the connection became idle, None while it is not; `_idle` is the timer that checks it.
-    `_again` is a head to be parsed a second time, before the bytes after it, or empty. `_running` is the
-    request that the application works on; `cycle` is the last one that was read.
+    `_again` is a head to be parsed a second time, before the bytes after it, or empty. `_running` is the request that
+    the application works on; `cycle` is the last one that was read.
     """
 
     # Python keeps few attributes of an object where they are found fastest, and uvicorn has as many.

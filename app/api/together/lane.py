@@ -137,7 +137,7 @@ class Lane:
         self._tasks_too = False
         """Whether the commit is left to the next turn, because writes of this one have yet to begin in tasks."""
         self._answered: list[tuple[dict[tuple[Verb, int], list[float]], float]] = []
-        """Requests that are not in the metrics yet: when they began, by verb and status, and when they were answered."""
+        """Requests that are not in the metrics yet: by verb and status when they began, and when they were answered."""
         metrics.before_reading(self._count_answered)
         self._turn_ends = False
         """Whether `_end_turn` is scheduled."""

@@ -254,8 +254,8 @@ def test_before_http_1_1_there_are_no_chunks(shared: LiveService, talk: Talk) ->
         while stream.readline() != b"\r\n":
             pass
         talk.good("DELETE", board)
-        events = [block.split(b"\n") for block in stream.read().split(b"\n\n")[:-1]]
-    assert [block[1] for block in events] == [b"event: snapshot", b"event: gone"]
+        blocks = [block.split(b"\n") for block in stream.read().split(b"\n\n")[:-1]]
+    assert [block[1] for block in blocks] == [b"event: snapshot", b"event: gone"]
     assert send(shared, head("HEAD", "/healthz", "1.0") + b"\r\n").endswith(b"\r\n\r\n")
 
 
