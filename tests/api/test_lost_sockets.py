@@ -8,8 +8,8 @@ from typing import Any
 
 from uvicorn.server import ServerState
 
-from app.server.listening import config_for
 from app.server.fast_path import ServiceProtocol
+from app.server.listening import config_for
 from app.server.websocket import SocketProtocol
 from app.settings import Settings
 from tests.support.one_turn import Line
