@@ -74,7 +74,8 @@ def test_what_runs_has_neither_spark_nor_tests_nor_linters() -> None:
 def make(target: str, venv: Path) -> str:
     """What `make` would run for a target with this environment."""
     return subprocess.run(
-        ["make", "--dry-run", "--no-print-directory", target, f"VENV={venv}"],
+        # Also where `make test ARGS=...` has started this.
+        ["make", "--dry-run", "--no-print-directory", target, f"VENV={venv}", "ARGS="],
         cwd=ROOT,
         check=True,
         capture_output=True,
