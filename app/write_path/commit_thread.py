@@ -29,7 +29,7 @@ class CommitThread:
     def __init__(self, log_store: Log) -> None:
         self._log = log_store
         self._thread = ThreadPoolExecutor(1, "commit")
-        self._checkpointing = False
+        self._checkpointing = self._closed = False
         # Each is counted by one thread alone.
         self._begun = 0
         self._ended = 0
@@ -54,8 +54,10 @@ class CommitThread:
 
     @property
     def due(self) -> bool:
-        """Whether the write-ahead log has grown enough for a `checkpoint`, and none is going on."""
-        return self._log.write_ahead > CHECKPOINT and not self._checkpointing
+        """Whether the write-ahead log has grown enough for a `checkpoint`, and none is going on. Not after `shutdown`:
+        metrics are read once more then.
+        """
+        return self._log.write_ahead > CHECKPOINT and not (self._checkpointing or self._closed)
 
     def checkpoint(self) -> Coroutine[Any, Any, None]:
         """Move the write-ahead log into the database; there is one checkpoint at a time, from this call on.
@@ -78,4 +80,5 @@ class CommitThread:
 
     def shutdown(self, wait: bool = True) -> None:
         """End the thread, once its work is done."""
+        self._closed = True
         self._thread.shutdown(wait)

@@ -607,6 +607,24 @@ def test_commands_are_counted_once_lone_ones_some_together_and_all_before_metric
     run(tmp_path, story)
 
 
+def test_reading_metrics_of_a_writer_that_has_ended_begins_no_checkpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story(writer: Writer) -> None:
+        await writer.put("boards/a", CONFIG)
+        writer.committer.gather()
+        waiting = asyncio.create_task(writer.submit("boards/a", upsert(("o", 1.0, 2.0))))
+        await asyncio.sleep(0)
+        writer.committer.log_gathered()
+        assert (await waiting).done
+        await writer.close()
+        monkeypatch.setattr("app.write_path.commit_thread.CHECKPOINT", 0)
+        assert b"rankcast_commit_seconds_count 2.0" in writer.committer._metrics.render()
+        assert not writer.applier.tasks
+
+    run(tmp_path, story)
+
+
 def test_work_in_the_commit_thread_ends_although_nobody_waits_for_it(tmp_path: Path) -> None:
     async def story(writer: Writer) -> None:
         go = threading.Event()
