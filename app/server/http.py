@@ -219,12 +219,8 @@ class HttpProtocol(HttpToolsProtocol):
         if not self._in_head:
             # A trailer is no header: the parser does not say which is which, and nobody asks for one.
             return
-        # As uvicorn's, without the spaces behind a value, which are no part of it (RFC 9110, 5.5): the parser takes off
-        # those in front.
-        name, value = name.lower(), value.rstrip(b" \t")
-        if name == b"expect" and value.lower() == b"100-continue":
-            self.expect_100_continue = True
-        self.headers.append((name, value))
+        # Spaces behind a value are no part of it (RFC 9110, 5.5): the parser takes off those in front alone.
+        super().on_header(name, value.rstrip(b" \t"))
 
     def on_headers_complete(self) -> None:
         self._check_coding()
