@@ -116,8 +116,7 @@ class Node:
 
     def takes_small_writes(self) -> bool:
         """Whether writes may be carried out here at the end of a turn, with no wait for replicas."""
-        writer = self._writer
-        return self.role.role != REPLICA and writer.closed is None and writer.committer.synced is None
+        return self.leads and self._writer.closed is None and self._writer.committer.synced is None
 
     @property
     def lsn(self) -> int:
