@@ -24,8 +24,8 @@ STEPS = {
     "prepare": "checked against the board",
     "prepared": "encoded for the log",
     "queued": "to the commit of the turn",
-    "flush": "checksum, statements",
-    "commit": "commit, with its flush to disk",
+    "flush": "checksum",
+    "commit": "row and commit, one statement, with its flush to disk",
     "committed": "end of the log noted, queue",
     "paint": "painted",
     "painted": "published",
@@ -80,7 +80,7 @@ def _patch() -> None:
     _mark(BoardEngine, "prepare", "prepare", "prepared")
     _mark(Committer, "_schedule", "queued")
     _mark(Committer, "_flush", "flush")
-    _mark(Session, "_commit", "commit", "committed")
+    _mark(Session, "_once", "commit", "committed")
     _mark(EventsPlan, "execute", "paint", "painted")
     _mark(Applier, "apply", None, "applied")
     _mark(ObjectChanges, "outcomes", "outcomes")
