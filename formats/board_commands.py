@@ -36,6 +36,9 @@ WHERE = "where"
 
 def encode(command: Logged, count: int) -> Iterator[Part]:
     """A command as rows of the log; `count` is the number of seqs it takes."""
+    if type(command) is Events and len(command.ids) <= rows.PART:
+        # By itself, as most commands are of this kind: to look for another takes as long as to write one event.
+        return iter((rows.small("events", count, _event_fields(command)),))
     return rows.encoded(command, count, _table_of(command), _small, config_fields)
 
 
@@ -46,17 +49,15 @@ def decode(parts: list[tuple[str, bytes]]) -> Logged:
 
 def _table_of(command: Logged) -> tuple[str, pa.Table] | None:
     match command:
-        case Events() if len(command) > rows.PART:
+        case Events():
             return EVENTS, _event_table(command)
         case AddSubscriptions() if len(command) > rows.PART:
             return SUBSCRIBE, _subscription_table(command)
     return None
 
 
-def _small(command: Command) -> tuple[str, dict[str, Any]]:
+def _small(command: AddSubscriptions | SetSubscription | DeleteSubscriptions | Configure) -> tuple[str, dict[str, Any]]:
     match command:
-        case Events():
-            return "events", _event_fields(command)
         case AddSubscriptions():
             columns = {name: bytes_of(column) for name, column in columns_of(command.regions).items()}
             columns["k"] = command.k.astype("<i4").tobytes()
@@ -118,7 +119,7 @@ def _event_fields(command: Events) -> dict[str, Any]:
         fields["x"] = bytes_of(x)
     if not _is_absent(y):
         fields["y"] = bytes_of(y)
-    fields |= {"ids": ids.texts.tobytes() if isinstance(ids, SpacedIds) else ids, "payload": command.payload}
+    fields |= {"ids": ids.texts.tobytes() if type(ids) is SpacedIds else ids, "payload": command.payload}
     return fields | {"batch": True} if command.batch else fields
 
 

@@ -12,7 +12,7 @@ from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 from app.api.accounting import SAMPLING
 from app.api.together.lane import Lane
 from app.server.http import HttpProtocol
-from app.server.short import Head, Short, short_request
+from app.server.short import DIGITS, Head, Short, short_request
 
 LONGEST = 1 << 10
 """Most bytes of headers that are kept for comparison with the next ones; also of the request line before them."""
@@ -62,16 +62,15 @@ class ServiceProtocol(HttpProtocol):
         """Take a request that arrived whole, if its headers are the known ones (`KnownHead`). False, with nothing done,
         where they are not.
         """
-        line = data.find(before, 0, LONGEST + len(before))
-        at = line + len(before)
-        end = data.find(b"\r", at, at + 6)
-        lane, length = self._lane, data[at:end]
-        if line < 1 or end < 0 or not data.startswith(behind, end) or not length.isdigit():
+        # Where one of them is not in the data, or elsewhere in it, the line or the length is none that is taken.
+        asked, _, rest = data.partition(before)
+        length, _, body = rest.partition(behind)
+        lane = self._lane
+        if lane is None or not 0 < len(asked) <= LONGEST or not length.isdigit() or len(length) > DIGITS:
             return False
-        body, asked = data[end + len(behind) :], data[:line]
+        if not len(body) == int(length) <= lane.largest:
+            return False
         last: Short | None = self.cycle if isinstance(self.cycle, Short) else None
-        if lane is None or not len(body) == int(length) <= lane.largest:
-            return False
         self.headers = head.headers
         short: Short | None
         if last is not None and last.line == asked:

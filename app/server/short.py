@@ -24,6 +24,9 @@ from app.runtime.write_order import WriteOrder
 from app.security.callers import Caller
 from app.write_path.idempotency import hash_request
 
+DIGITS = 5
+"""Most digits of the length of a body."""
+
 _PLAIN = frozenset({b"accept", b"accept-encoding", b"accept-language", b"traceparent", b"tracestate", b"user-agent"})
 """Headers that do not keep a request from being short; the tracing ones are read later."""
 
@@ -220,7 +223,7 @@ def _plain_head(headers: list[tuple[bytes, bytes]]) -> Head | None:
         if name == b"host":
             host, hosts = value, hosts + 1
         elif name == b"content-length":
-            if len(value) > 5 or not value.isdigit():
+            if len(value) > DIGITS or not value.isdigit():
                 return None
             length, lengths = int(value), lengths + 1
         elif name == b"content-type":

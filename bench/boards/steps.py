@@ -16,7 +16,7 @@ from bench.boards.marked import STEPS
 from bench.boards.service import BOARD, K, make_board, register
 from bench.boards.workload import make_world
 from bench.exchange import Closed
-from bench.process import HOST, Failed, floor, serving
+from bench.process import HOST, Failed, floor, service, serving
 from bench.report import RESULTS, Report, page
 
 PAGE = RESULTS / "steps.md"
@@ -35,17 +35,23 @@ class Size(NamedTuple):
 
     n: int = 10_000
     m: int = 200_000
-    rounds: int = 10
-    requests: int = 500
+    rounds: int = 20
+    requests: int = 250
 
 
 QUICK = Size(m=20_000, rounds=2, requests=100)
 
+WANTED = 0.35 / 0.5
+"""A request takes at most 0.35 ms where one to the plain route takes 0.5."""
+
 
 class Found(NamedTuple):
-    """Seconds: of each step of each request, and from sending to answer at the service and at the plain route."""
+    """Seconds: of each step of each request, and from sending to answer at the service with clocks, at the service
+    without, and at the plain route.
+    """
 
     steps: list[list[float]]
+    timed: list[float]
     service: list[float]
     plain: list[float]
 
@@ -58,7 +64,8 @@ def run(quick: bool = False, out: Path | None = None, say: Callable[[str], None]
             f"n = {size.n:,}, m = {size.m:,}, k = {K}. {size.rounds} rounds of {size.requests:,} "
             "`PUT .../objects/{id}?messages=none` with both values, one after the other on one connection, and as many "
             "to a plain FastAPI route that commits one row through the same writer and log and applies nothing. "
-            "Microseconds by the clock; clocks between the steps cost about 3 of them."
+            "They take turns. Microseconds by the clock. The steps are those of a service with clocks between them, "
+            "what is judged is another one, without."
         )
         show(report, _measure(size))
     return report
@@ -70,7 +77,7 @@ def show(report: Report, found: Found) -> None:
         raise Failed("no request went through all steps")
     columns = list(zip(*found.steps, strict=True))
     rows, floor = [], [0.0, 0.0]
-    rest = [tenth(found.service), median(found.service)]
+    rest = [tenth(found.timed), median(found.timed)]
     for mark, text, seconds in zip(STEPS, STEPS.values(), columns, strict=True):
         both = tenth(seconds), median(seconds)
         rest = [whole - one for whole, one in zip(rest, both, strict=True)]
@@ -79,15 +86,17 @@ def show(report: Report, found: Found) -> None:
         rows.append((text, *map(_us, both)))
     rows.append(("the rest: loop, kernel, client", *map(_us, rest)))
     floor = [whole + one for whole, one in zip(floor, rest, strict=True)]
-    rows.append(("**all, as the client sees it**", _us(tenth(found.service)), _us(median(found.service))))
+    rows.append(("**all, as the client sees it**", _us(tenth(found.timed)), _us(median(found.timed))))
     rows.append(("of that the floor: commit and rest", *map(_us, floor)))
+    rows.append(("**all, without clocks**", _us(tenth(found.service)), _us(median(found.service))))
     rows.append(("plain FastAPI route that commits one row", _us(tenth(found.plain)), _us(median(found.plain))))
     report.table(("step", "least tenth, us", "median"), rows)
     times = median(found.service) / median(found.plain)
+    measured = f"{_us(median(found.service))} us against {_us(median(found.plain))}, {times:.2f} times as long"
+    route = "a plain FastAPI route that commits one row"
+    report.verdict(f"at one connection no slower than {route}, by the median", measured, times <= 1.0)
     report.verdict(
-        "at one connection no slower than a plain FastAPI route that commits one row, by the median",
-        f"{_us(median(found.service))} us against {_us(median(found.plain))}, {times:.2f} times as long",
-        times <= 1.0,
+        f"at one connection at most 0.35 ms where {route} takes 0.5, by the median", measured, times <= WANTED
     )
 
 
@@ -109,20 +118,24 @@ def _measure(size: Size) -> Found:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         times = folder / "steps.json"
-        service, plain = [], []
         with ExitStack() as stack:
-            marked = ["-m", "bench.boards.marked", str(times), "serve", "--host", HOST, "--data", str(folder / "data")]
-            server = stack.enter_context(serving(folder, "service", marked, "json"))
-            bare = stack.enter_context(floor(folder, "bare"))
-            server.settle()
-            make_board(server, world)
-            register(server, size.m)
+            marked = "-m", "bench.boards.marked", str(times), "serve", "--host", HOST, "--data", str(folder / "marked")
+            with_clocks = stack.enter_context(serving(folder, "marked", list(marked), "json"))
+            without = stack.enter_context(service(folder))
+            for server in (with_clocks, without):
+                server.settle()
+                make_board(server, world)
+                register(server, size.m)
+            servers = with_clocks, without, stack.enter_context(floor(folder, "bare"))
+            seconds: tuple[list[float], ...] = [], [], []
             events = Events(world.job(BOARD))
-            for _ in range(size.rounds):
+            for at in range(size.rounds):
                 payloads = events.singles(size.requests, "?messages=none")
-                service += asyncio.run(_round(server.port, payloads))
-                plain += asyncio.run(_round(bare.port, payloads))
-        return Found(json.loads(times.read_text()), service, plain)
+                # Each is as often the first of a round as the others.
+                for each in range(len(servers)):
+                    one = (at + each) % len(servers)
+                    seconds[one].extend(asyncio.run(_round(servers[one].port, payloads)))
+        return Found(json.loads(times.read_text()), *seconds)
 
 
 async def _round(port: int, payloads: Sequence[bytes]) -> list[float]:

@@ -63,31 +63,32 @@ class PassRunner(ABC):
 
     def _run(self, changes: Changes, lo: int, hi: int, budget: float, keep: bool, to_live: bool) -> tuple[int, int]:
         progress = np.array([lo, 0, hi], np.int64)
-        started = time.perf_counter()
+        before, began = lo, time.perf_counter()
+        started = began
         while True:
-            before, began = int(progress[0]), time.perf_counter()
             stop = hi
             if hi > before + 1:
                 stop = min(hi, before + max(1, int((budget - (began - started)) / self.seconds_per_event)))
             why = self._pass(changes, progress, stop, keep, to_live)
-            done = int(progress[0])
-            if why == DONE and done > before:
-                spent = time.perf_counter() - began
-                self.seconds_per_event += 0.2 * (spent / (done - before) - self.seconds_per_event)
-                self._learn_usual(spent, done - before)
+            done, now = int(progress[0]), time.perf_counter()
             if why == DONE:
-                if done == hi or time.perf_counter() - started >= budget:
+                if done > before:
+                    self._learn(now - began, done - before)
+                if done == hi or now - started >= budget:
                     return done, int(progress[1])
             elif why == FULL_TILES:
                 self.grow_tiles()
             else:
                 self.live.grow_buffers()
+            before, began = done, time.perf_counter()
 
-    def _learn_usual(self, spent: float, events: int) -> None:
+    def _learn(self, spent: float, events: int) -> None:
         """A pass of so many events took so long. One of a single event takes several times as long as one of many does
-        for each, and counts as one."""
-        each, weight, most = spent / events, min(events, HEAVIEST), SPIKE * self.usual_seconds
-        counted = each if self._spiked else min(each, most)
+        for each, and counts as one of what is usual."""
+        each, most = spent / events, SPIKE * self.usual_seconds
+        self.seconds_per_event += 0.2 * (each - self.seconds_per_event)
+        weight = events if events < HEAVIEST else HEAVIEST
+        counted = each if self._spiked or each < most else most
         lately, of = self._lately
         self._lately = 0.8 * lately + counted * weight, 0.8 * of + weight
         self.usual_seconds = self._lately[0] / self._lately[1]

@@ -157,8 +157,8 @@ class ObjectChanges:
         """Each with its own seq and tiles."""
         plan, n = job, len(items)
         outcomes: list[Outcome] = [_UNKNOWN] * n
-        tiles = _Tiles(plan, self._context.settings.max_answer)
-        whole = tiles.written_whole()
+        tiles = _Tiles(plan, self._context.settings.max_answer) if plan.kept else None
+        whole = tiles.written_whole() if tiles is not None else {}
         created, counts = plan.created, plan.counts
         for event, at in enumerate(_positions(plan, n)):
             item, count = items[at], counts[event] if counts else 0
@@ -167,6 +167,7 @@ class ObjectChanges:
             field = b""
             if item.messages == "full":
                 if whole is None:
+                    assert tiles is not None, "it could not write them whole"
                     field = await tiles.field(event, count)
                 elif count:
                     field = whole.get(event, _LEFT_OUT)

@@ -151,10 +151,11 @@ class RangeTreeIndex(ObjectIndex):
         O(1) unless the array has to grow, or to shrink where it is nearly empty: then O(n), O(1) an insertion in all.
         """
         tree = self.arrays
-        n, leaves = len(self) + inserts, len(tree.fill)
+        held, leaves = int(tree.size[0]), len(tree.fill)
+        n = held + inserts
         if n > int(ROOT * leaves) or (leaves > 16 and n < leaves):
             s = np.flatnonzero(tree.row >= 0)
-            wanted = int(np.ceil(max(n, 1.25 * len(self)) / BUILD))
+            wanted = int(np.ceil(max(n, 1.25 * held) / BUILD))
             tree = _packed(tree.x[s], tree.y[s], tree.c[s], tree.row[s], wanted, len(tree.pos))
         if rows > len(tree.pos):
             more = max(rows, len(tree.pos) * 5 // 4) - len(tree.pos)

@@ -140,10 +140,10 @@ class EventsPlan(Plan[BoardStore]):
         if accepted.steps:
             catalogue.name_rows(accepted)
         out = None
-        if found is None:
-            self._write_payloads(hi - 1)
-        else:
+        if found is not None:
             out = self._notifications(found, start, hi)
+        elif self._payloads:
+            self._write_payloads(hi - 1)
         if accepted.steps:
             catalogue.show_steps(accepted, hi)
         self._published = hi

@@ -31,11 +31,12 @@ def test_one_answer_that_is_late_misses_the_target_of_its_job() -> None:
 
 def test_steps_and_the_rest_are_the_whole() -> None:
     one = [1e-6 * n for n in range(1, len(marked.STEPS) + 1)]
-    text, report = said(steps.show, steps.Found([one] * 20, [500e-6] * 20, [600e-6] * 20))
+    text, report = said(steps.show, steps.Found([one] * 20, [500e-6] * 20, [440e-6] * 20, [600e-6] * 20))
     assert f"| the rest: loop, kernel, client | {500 - round(1e6 * sum(one))} |" in text
-    assert [met for _, _, met in report.verdicts] == [True]
+    assert [met for _, _, met in report.verdicts] == [True, False]
+    assert all(measured == "440 us against 600, 0.73 times as long" for _, measured, _ in report.verdicts)
     with pytest.raises(Failed, match="no request went through"):
-        said(steps.show, steps.Found([], [1.0], [1.0]))
+        said(steps.show, steps.Found([], [1.0], [1.0], [1.0]))
 
 
 def test_only_requests_that_went_through_all_steps_count(monkeypatch: pytest.MonkeyPatch) -> None:
