@@ -13,7 +13,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app.api.problems import Problem
+from app.api.problems import Problem, no_socket
 from app.api.responses import deny_socket
 from app.api.routing import DirectRoute
 
@@ -67,7 +67,7 @@ class Direct:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "websocket" and scope["path"] not in self._sockets and not scope.get("root_path"):
-            refusal = Problem("not-found", f"no socket is served at {scope['path'][:200]}")
+            refusal = no_socket(scope["path"])
             await deny_socket(refusal.response(), scope, receive, send)
             return
         if scope["type"] != "http" or scope.get("root_path"):

@@ -280,6 +280,11 @@ def not_found(field: str, reason: str) -> Problem:
     return Problem("not-found", reason, [FieldError(field, reason)])
 
 
+def no_socket(path: str) -> Problem:
+    """The 404 for a WebSocket to a path that has none."""
+    return Problem("not-found", f"no socket is served at {path[:200]}")
+
+
 def many(errors: Sequence[FieldError], count: int | None = None) -> Problem:
     """The 422 for several bad fields, the first of `count`."""
     first = errors[0]

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import Receive, Scope, Send
 
-from app.api.problems import Problem
+from app.api.problems import Problem, no_socket
 from app.api.responses import deny_socket
 from app.errors import ServiceError
 from app.gateway.broker import Broker
@@ -114,7 +114,7 @@ class Gateway:
         if scope["path"] == SOCKETS:
             await self._sockets(scope, receive, send)
         else:
-            refusal = Problem("not-found", f"no socket is served at {scope['path'][:200]}")
+            refusal = no_socket(scope["path"])
             await deny_socket(refusal.response(), scope, receive, send)
 
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
