@@ -77,9 +77,7 @@ class Committer:
         return [pending for pending in group if pending.queue is queue]
 
     def gather(self) -> None:
-        """Hold the commit back until `log_gathered` is called, which has to be in this turn of the event loop or the
-        next.
-        """
+        """Hold the commit back until `log_gathered` is called, which has to be within a few turns of the event loop."""
         self._gathering = True
 
     def expect_more(self) -> None:

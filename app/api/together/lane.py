@@ -29,6 +29,9 @@ from app.write_path.writer import Writer
 LARGEST = 1 << 14
 """Most bytes of the body of a short request."""
 
+MANY = 64
+"""Requests of a turn for which no more are waited for: what their groups cost is little for each of them."""
+
 _PARTS = 1 + 3
 """Parts between slashes of the path of a resource, such as ``/v1/boards/b``."""
 
@@ -141,6 +144,8 @@ class Lane:
         metrics.before_reading(self._count_answered)
         self._turn_ends = False
         """Whether `_end_turn` is scheduled."""
+        self._came = self._seen = 0
+        """Requests that were taken in this turn, and those that `_end_turn` has seen."""
         self._taking = False
         """Whether requests are taken in this turn."""
 
@@ -204,6 +209,7 @@ class Lane:
                 self._begin(group)
             group = self._groups[slot] = Group(kind, place, slot, item.engine, short)
             group.add(short, kind, item, caller.id)
+        self._came += short.count
         if group.count >= verb.most:
             self.writer.committer.expect_more()
             self._begin(group)
@@ -245,7 +251,10 @@ class Lane:
         All share one commit. A group that waits for nothing else is answered in this callback: a task, and the turns
         of the loop that it takes, would cost as much as a step of the write itself.
         """
+        if self._more_may_come():
+            return
         self._turn_ends = False
+        self._came = self._seen = 0
         for group in list(self._groups.values()):
             if self._groups.get(group.slot) is group and not (self._applying and self._waits(group)):
                 self._begin(group)
@@ -253,6 +262,18 @@ class Lane:
             self._begun[0][0].lead.at_end_of_turn(self._commit)
         else:
             self._commit()
+
+    def _more_may_come(self) -> bool:
+        """Whether the turn goes on, and the connections are read once more: of several clients that send all the time
+        some have sent again while the others were read, and each group costs as much as some of its requests.
+
+        Not for a request by itself, nor where nothing came the last time, or a group is to be committed already.
+        """
+        if not 1 < self._came < MANY or self._came == self._seen or self._begun or not self._groups:
+            return False
+        self._seen = self._came
+        next(iter(self._groups.values())).lead.at_end_of_turn(self._end_turn)
+        return True
 
     def _commit(self) -> None:
         """Commit the groups of the turn by one transaction, and resume them."""
