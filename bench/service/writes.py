@@ -42,7 +42,7 @@ class Size(NamedTuple):
     """What the resources hold, and requests of a round over many connections, over one, over the socket, and batches
     of events."""
 
-    rounds: int = 5
+    rounds: int = 11
     many: int = 3_000
     one: int = 500
     socket: int = 8_000

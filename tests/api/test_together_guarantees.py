@@ -8,16 +8,19 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable, Iterable, Sequence
+from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 import msgpack
 import pytest
 
+from app.api.together.lane import MANY
 from app.errors import LogUnavailable
 from app.storage.log import Log
+from app.storage.rows import LogEntry
 from tests.support.asker import BOARD, socket_of
-from tests.support.one_turn import Asked, Door, in_one_turn, request
+from tests.support.one_turn import Asked, Door, in_one_turn, in_turns, request
 from tests.support.running import Running
 from tests.support.service_fixtures import Start
 
@@ -307,6 +310,33 @@ def test_a_group_is_one_commit_and_comes_back_as_it_was(
         for got, wanted in zip(way(again, some), found, strict=True):
             assert (got.status, got.body) == wanted.replayed
         assert state(again, kind) == state(running, kind)
+
+
+@pytest.mark.parametrize(
+    ("turns", "rows"), [([2, 1, 2], [5]), ([1, 1], [1, 1]), ([MANY, 1], [MANY, 1]), ([2, MANY - 2, 1], [MANY, 1])]
+)
+def test_a_group_has_what_comes_while_others_are_read(
+    start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, turns: list[int], rows: list[int]
+) -> None:
+    """Up to so many, and a request by itself waits for no other."""
+    running: Running = start(data=tmp_path / "data")
+    make(running, ["objects of a board"])
+    logged = list[int]()
+    append = Log.append
+
+    def counted(self: Log, entries: Sequence[LogEntry], *more: Any) -> int:
+        logged.extend(one.last_seq - one.first_seq + 1 for one in entries)
+        return append(self, entries, *more)
+
+    monkeypatch.setattr(Log, "append", counted)
+    ids = count()
+    windows = [
+        [Asked(request("PUT", f"/v1/boards/b/objects/o{next(ids)}", b'{"values":{"x":1,"y":1}}')) for _ in range(many)]
+        for many in turns
+    ]
+    answers = running.call(in_turns, Door(running), windows)
+    assert len(answers) == sum(turns) and all(b"201 Created" in answer for (answer,) in answers)
+    assert logged == rows
 
 
 DISTINCT = (

@@ -104,12 +104,25 @@ class Asked(NamedTuple):
 
 async def in_one_turn(door: Door, window: Sequence[Asked]) -> list[list[bytes]]:
     """The answers to what comes on as many connections at once."""
-    lines = [door.open() for _ in window]
-    for line, asked in zip(lines, window, strict=True):
-        line.protocol.data_received(asked.data)
-    found = [await line.receive(asked.answers) for line, asked in zip(lines, window, strict=True)]
-    for line in lines:
-        line.protocol.connection_lost(None)
+    return await in_turns(door, [window])
+
+
+async def in_turns(door: Door, windows: Sequence[Sequence[Asked]]) -> list[list[bytes]]:
+    """The answers to what comes on as many connections, each window in the turn of the event loop behind the last."""
+    loop = asyncio.get_running_loop()
+    turns = [[(door.open(), asked) for asked in window] for window in windows]
+
+    def come(at: int) -> None:
+        for line, asked in turns[at]:
+            line.protocol.data_received(asked.data)
+        if at + 1 < len(turns):
+            loop.call_soon(come, at + 1)
+
+    come(0)
+    found = [await line.receive(asked.answers) for turn in turns for line, asked in turn]
+    for turn in turns:
+        for line, _ in turn:
+            line.protocol.connection_lost(None)
     return found
 
 
