@@ -251,7 +251,7 @@ class Lane:
         All share one commit. A group that waits for nothing else is answered in this callback: a task, and the turns
         of the loop that it takes, would cost as much as a step of the write itself.
         """
-        if self._more_may_come():
+        if self._reads_once_more():
             return
         self._turn_ends = False
         self._came = self._seen = 0
@@ -263,9 +263,10 @@ class Lane:
         else:
             self._commit()
 
-    def _more_may_come(self) -> bool:
-        """Whether the turn goes on, and the connections are read once more: of several clients that send all the time
-        some have sent again while the others were read, and each group costs as much as some of its requests.
+    def _reads_once_more(self) -> bool:
+        """Whether the turn goes on, with another call of `_end_turn` behind the connections, which are read once more:
+        of several clients that send all the time some have sent again while the others were read, and a group costs as
+        much as some of its requests.
 
         Not for a request by itself, nor where nothing came the last time, or a group is to be committed already.
         """
