@@ -36,10 +36,8 @@ WHERE = "where"
 
 def encode(command: Logged, count: int) -> Iterator[Part]:
     """A command as rows of the log; `count` is the number of seqs it takes."""
-    if type(command) is Events and len(command.ids) <= rows.PART:
-        # By itself, as most commands are of this kind: to look for another takes as long as to write one event.
-        return iter((rows.small("events", count, _event_fields(command)),))
-    return rows.encoded(command, count, _table_of(command), _small, config_fields)
+    table = _table_of(command) if count > rows.PART else None
+    return rows.encoded(command, count, table, _small, config_fields)
 
 
 def decode(parts: list[tuple[str, bytes]]) -> Logged:
@@ -51,13 +49,15 @@ def _table_of(command: Logged) -> tuple[str, pa.Table] | None:
     match command:
         case Events():
             return EVENTS, _event_table(command)
-        case AddSubscriptions() if len(command) > rows.PART:
+        case AddSubscriptions():
             return SUBSCRIBE, _subscription_table(command)
     return None
 
 
-def _small(command: AddSubscriptions | SetSubscription | DeleteSubscriptions | Configure) -> tuple[str, dict[str, Any]]:
+def _small(command: Command) -> tuple[str, dict[str, Any]]:
     match command:
+        case Events():
+            return "events", _event_fields(command)
         case AddSubscriptions():
             columns = {name: bytes_of(column) for name, column in columns_of(command.regions).items()}
             columns["k"] = command.k.astype("<i4").tobytes()

@@ -64,8 +64,8 @@ def run(quick: bool = False, out: Path | None = None, say: Callable[[str], None]
             f"n = {size.n:,}, m = {size.m:,}, k = {K}. {size.rounds} rounds of {size.requests:,} "
             "`PUT .../objects/{id}?messages=none` with both values, one after the other on one connection, and as many "
             "to a plain FastAPI route that commits one row through the same writer and log and applies nothing. "
-            "They take turns. Microseconds by the clock. The steps are those of a service with clocks between them, "
-            "what is judged is another one, without."
+            "They take turns. Microseconds by the clock. The steps are those of a service with clocks between them; "
+            "another one, without, is judged."
         )
         show(report, _measure(size))
     return report
@@ -119,8 +119,9 @@ def _measure(size: Size) -> Found:
         folder = Path(name)
         times = folder / "steps.json"
         with ExitStack() as stack:
-            marked = "-m", "bench.boards.marked", str(times), "serve", "--host", HOST, "--data", str(folder / "marked")
-            with_clocks = stack.enter_context(serving(folder, "marked", list(marked), "json"))
+            options = ["serve", "--host", HOST, "--data", str(folder / "marked")]
+            marked = ["-m", "bench.boards.marked", str(times), *options]
+            with_clocks = stack.enter_context(serving(folder, "marked", marked, "json"))
             without = stack.enter_context(service(folder))
             for server in (with_clocks, without):
                 server.settle()

@@ -84,11 +84,10 @@ class PassRunner(ABC):
 
     def _learn(self, spent: float, events: int) -> None:
         """A pass of so many events took so long. One of a single event takes several times as long as one of many does
-        for each, and counts as one of what is usual."""
-        each, most = spent / events, SPIKE * self.usual_seconds
+        for each, and counts as one for `usual_seconds`."""
+        each, weight, most = spent / events, min(events, HEAVIEST), SPIKE * self.usual_seconds
         self.seconds_per_event += 0.2 * (each - self.seconds_per_event)
-        weight = events if events < HEAVIEST else HEAVIEST
-        counted = each if self._spiked or each < most else most
+        counted = each if self._spiked else min(each, most)
         lately, of = self._lately
         self._lately = 0.8 * lately + counted * weight, 0.8 * of + weight
         self.usual_seconds = self._lately[0] / self._lately[1]

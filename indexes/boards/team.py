@@ -111,7 +111,7 @@ class PainterTeam(Painter):
         large = bool(helpers) and work >= WORTH
         if large and self._pays() and self._assembled(len(helpers)):
             return self.run_together(helpers, changes, lo, hi, budget, keep)
-        began = time.perf_counter() if large else 0.0
+        began = time.perf_counter()
         done, made = super().run(changes, lo, hi, budget, keep)
         if large and not self._fellows:
             self._missed += time.perf_counter() - began
