@@ -190,7 +190,7 @@ class ServiceProtocol(HttpProtocol):
 def _known_head(data: bytes, short: Short) -> KnownHead | None:
     """The head of a request that was just parsed, to recognise it in the next one; None unless it arrived whole."""
     line, end = data.find(b" HTTP/1.1\r\n"), data.find(b"\r\n\r\n")
-    length = _LENGTH.search(data, line, end + 2)
+    length = _LENGTH.search(data, line, end + 2) if line > 0 else None
     if length is None or short.more_body or end - line > LONGEST or len(data) - end - 4 != len(short.body):
         return None
     return data[line : length.start(1)], data[length.end(1) : end + 4], short.head

@@ -6,6 +6,7 @@ import asyncio
 import re
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 from uvicorn.server import ServerState
 
 from app.api.together.kind import Verb
-from app.server.fast_path import ServiceProtocol
+from app.server.fast_path import ServiceProtocol, _known_head
 from app.server.listening import config_for
 from app.server.short import Short, short_request
 from app.settings import Settings
@@ -225,3 +226,10 @@ def test_the_parser_sees_other_headers_each_time() -> None:
     keyed = [put(headers=HOST + JSON + b"idempotency-key: %d\r\n" % i) for i in range(3)]
     other = put(headers=JSON + HOST)
     assert parsed([put(), *keyed, other, other, put()]) == [put(), *keyed, other, put()]
+
+
+def test_a_head_is_known_only_by_a_whole_line() -> None:
+    short: Any = SimpleNamespace(more_body=False, body=b'{"a":1}', head=())
+    known = _known_head(put(), short)
+    assert known is not None and known[0].startswith(b" HTTP/1.1\r\n")
+    assert _known_head(put().replace(b"\r\n", b"\n", 1), short) is None
