@@ -36,6 +36,9 @@ TRACED = ("traceparent", "tracestate")
 class SlowPath(Protocol):
     """Carries out requests of sockets that do not take the fast path, or have left it."""
 
+    def target_of(self, method: str, target: str) -> Target | None:
+        """The target of requests with this method and path; None if they cannot be short."""
+
     def body_of(self, request: SocketRequest) -> bytes:
         """The body of a request as JSON. Raises the problems 400 and 413."""
 
@@ -147,7 +150,7 @@ class BurstOnSocket(_OnSocket):
     answered together, each becomes a request by itself."""
 
     __slots__ = (
-        "_peer", "_slow_path", "_target", "began", "caller", "count", "name", "query", "requests", "verb",
+        "_peer", "_slow_path", "began", "caller", "count", "name", "query", "requests", "verb",
         "write_order",
     )  # fmt: skip
 
@@ -158,7 +161,7 @@ class BurstOnSocket(_OnSocket):
 
     def __init__(self, slow_path: SlowPath, burst: Burst, caller: Caller, peer: Peer, target: Target) -> None:
         self.began = perf_counter()
-        self._slow_path, self._peer, self._target = slow_path, peer, target
+        self._slow_path, self._peer = slow_path, peer
         self.requests, self.count = burst, len(burst.refs)
         self.verb, self.name, _, self.query = target
         self.caller: Caller | None = caller
@@ -198,7 +201,8 @@ class BurstOnSocket(_OnSocket):
         for frame in self.requests.frames:
             request = read_operation(frame, may_request=True)
             assert isinstance(request, SocketRequest), "it was cut as one"
-            assert self.caller is not None, "the socket has settled that"
-            short = ShortOnSocket(self._slow_path, request, self.caller, self._peer, self._target, "")
+            target = self._slow_path.target_of(request.method, request.path)
+            assert self.caller is not None and target is not None, "the socket, and the burst, have settled that"
+            short = ShortOnSocket(self._slow_path, request, self.caller, self._peer, target, "")
             short.began = self.began
             yield short

@@ -94,10 +94,10 @@ class SocketRequests:
     def begin_burst(self, frames: Sequence[str], caller: Caller, peer: Peer) -> int:
         """Have the lane answer consecutive requests as a burst; how many it takes, from the first on."""
         head = head_of(frames[0])
-        target = None if head is None else self._target_of(head.method, head.path)
+        target = None if head is None else self.target_of(head.method, head.path)
         if head is None or target is None or not target[0].bursts or max(map(len, frames)) > self._lane.largest:
             return 0
-        burst = cut_burst(head, frames[: target[0].most])
+        burst = cut_burst(head.up_to_id() if target[2] else head, frames[: target[0].most])
         if burst is None:
             return 0
         short = BurstOnSocket(self, burst, caller, peer, target)
@@ -108,7 +108,7 @@ class SocketRequests:
         lane = self._lane
         if request.size > lane.largest:
             return None
-        target = self._target_of(request.method, request.path)
+        target = self.target_of(request.method, request.path)
         if target is None:
             return None
         if (request.body is not None) != target[0].has_body:
@@ -122,7 +122,7 @@ class SocketRequests:
             key = value
         return ShortOnSocket(self, request, caller, peer, target, key)
 
-    def _target_of(self, method: str, target: str) -> Target | None:
+    def target_of(self, method: str, target: str) -> Target | None:
         """The target of requests with this method and path; None if they cannot be short."""
         last_method, last_path, found = self._last
         if target == last_path and method == last_method:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from indexes.compiled.decimals import POWERS
 from indexes.compiled.text import Pieces, pieces_of
-from indexes.core.cutting import IN_ID, LARGEST, cut_elements, room
+from indexes.core.cutting import IN_ID, cut_elements, numbers_of, room
 from indexes.core.spaced_ids import SpacedIds
 
 SHORTEST = 1 << 11
@@ -153,17 +153,14 @@ def _cut(raw: bytes | bytearray, form: Form) -> Uniform | None:
     begin, end = len(form.head), len(raw) - len(form.tail)
     if begin >= end:
         return None
-    out = room(end - begin, form.pieces, len(form.names))
+    out = room(end - begin, form.pieces, len(form.names) - 1)
     at = form.names.index("id")
     n, size, unread = cut_elements(text, begin, end, form.pieces, at, IN_ID, POWERS, out)
     if n < 2:
         return None
-    values = out.numbers[:, :n].view(np.float64)
-    if unread:
-        for column, element, first, last in out.unread[:unread].tolist():
-            values[column, element] = number = float(raw[first:last])
-            if not abs(number) <= LARGEST:
-                return None
+    values = numbers_of(out, text, n, unread)
+    if values is None:
+        return None
     names = [name for name in form.names if name != "id"]
     ids = SpacedIds(out.ids[:size], n)
     return Uniform(form.first, ids, dict(zip(names, values, strict=True)))

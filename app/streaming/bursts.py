@@ -1,7 +1,8 @@
-"""Bursts: consecutive requests of a socket that differ only in their references and bodies.
+"""Bursts: consecutive requests of a socket that differ only in their references, in the id at the end of their path
+where they have one, and in their bodies.
 
-A client that pipelines sends most requests so. A kernel finds references and bodies in the joined text of the frames:
-no Python object is made for a request but its reference, and its kind parses the body.
+A client that pipelines sends most requests so. A kernel finds references and what follows in the joined text of the
+frames: no Python object is made for a request but its reference, and its kind parses the rest.
 """
 
 from __future__ import annotations
@@ -32,17 +33,34 @@ _HEAD = re.compile(
 
 
 class Head(NamedTuple):
-    """What all requests of a burst share: the text before and after their references, the method and the path."""
+    """What all requests of a burst share: the text before and after their references, the method and the path, which
+    may be `to_id`: all of it but the last part.
+    """
 
     before: str
     behind: str
     method: str
     path: str
+    to_id: bool = False
+
+    def up_to_id(self) -> Head:
+        """The same, but for the last part of the path, which is an id, and what follows it.
+
+        >>> head_of('{"op":"request","ref":7,"method":"PUT","path":"/v1/maps/m/objects/o1","body":{}}').up_to_id()
+        Head(before='{"op":"request","ref":', behind=',"method":"PUT","path":"/v1/maps/m/objects/', \
+method='PUT', path='/v1/maps/m/objects/', to_id=True)
+        """
+        path = self.path[: self.path.partition("?")[0].rindex("/") + 1]
+        behind = self.behind[: self.behind.index(path) + len(path)]
+        return self._replace(behind=behind, path=path, to_id=True)
 
 
 class Burst(NamedTuple):
-    """Requests, with their `frames` and `refs`: the i-th body is ``text[spans[2 * i] : spans[2 * i + 1]]``."""
+    """Requests, with their `frames` and `refs`. What the i-th has behind the head, up to the last brace, is
+    ``text[spans[2 * i] : spans[2 * i + 1]]``: its body, or its id and what follows.
+    """
 
+    head: Head
     frames: Sequence[str]
     refs: list[int]
     text: Bytes
@@ -52,7 +70,7 @@ class Burst(NamedTuple):
         """The first `count` requests. O(count)."""
         if count == len(self.refs):
             return self
-        return Burst(self.frames[:count], self.refs[:count], self.text, self.spans[: 2 * count])
+        return Burst(self.head, self.frames[:count], self.refs[:count], self.text, self.spans[: 2 * count])
 
 
 def head_of(frame: str) -> Head | None:
@@ -60,7 +78,7 @@ def head_of(frame: str) -> Head | None:
 
     >>> head_of('{"op":"request","ref":7,"method":"POST","path":"/v1/feeds/f/posts","body":{}}')
     Head(before='{"op":"request","ref":', behind=',"method":"POST","path":"/v1/feeds/f/posts","body":', \
-method='POST', path='/v1/feeds/f/posts')
+method='POST', path='/v1/feeds/f/posts', to_id=False)
     """
     found = _HEAD.match(frame, 0, LONGEST_HEAD)
     return None if found is None else Head(found[1], found[2], found[3], found[4])
@@ -75,7 +93,7 @@ def cut_burst(head: Head, frames: Sequence[str]) -> Burst | None:
     text = np.frombuffer(b"%b\n%b" % (data, bytes(BEHIND)), np.uint8)
     refs, spans = np.empty(len(frames), np.int64), np.empty(2 * len(frames), np.int64)
     count = cut_requests(text, _pieces(head.before, head.behind), refs, spans)
-    return None if count < FEWEST else Burst(frames, refs.tolist(), text, spans).part(count)
+    return None if count < FEWEST else Burst(head, frames, refs.tolist(), text, spans).part(count)
 
 
 @lru_cache(maxsize=64)

@@ -23,9 +23,8 @@ from indexes.boards.state import board_of, pack_board, state_of
 from indexes.boards.subscription_index import SubscriptionIndex
 from indexes.boards.team import PainterTeam
 from indexes.boards.verification import verify
-from indexes.compiled.decimals import POWERS
 from indexes.compiled.text import pieces_of
-from indexes.core.cutting import IN_ID, cut_elements, room
+from indexes.core import cutting
 from indexes.core.spaced_ids import SpacedIds
 
 
@@ -151,12 +150,10 @@ def _exercise_text() -> None:
 
 
 def _exercise_cutting(board: BoardEngine) -> None:
-    """A body of one event, and events whose ids are given as bytes."""
-    text, pieces = np.frombuffer(b'o1":0}', np.uint8), pieces_of(['":', '},"'])
-    cut = room(len(text) - 1, pieces, 2)
-    n, size, _ = cut_elements(text, 0, len(text) - 1, pieces, 0, IN_ID, POWERS, cut)
-    events = Events(np.full(n, UPSERT, np.uint8), SpacedIds(cut.ids[:size], n), np.zeros(n), np.zeros(n))
-    board.apply(events)
+    """Bodies of one shape, and an event whose id is given as bytes."""
+    cutting.exercise()
+    ids = SpacedIds(np.array(list(b"o1 "), np.uint8), 1)
+    board.apply(Events(np.full(1, UPSERT, np.uint8), ids, np.zeros(1), np.zeros(1)))
 
 
 def _exercise_batches(board: BoardEngine) -> None:

@@ -10,11 +10,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from indexes.compiled.decimals import LEAST_POWER, MOST_DIGITS, MOST_POWER, nearest_float
+from indexes.compiled.decimals import LEAST_POWER, MOST_DIGITS, MOST_POWER, POWERS, nearest_float
 from indexes.compiled.jit import inlined, kernel
 from indexes.compiled.simd import low_bit
-from indexes.compiled.text import EIGHT, Pieces, eight_bytes, put
-from indexes.core.arrays import Bools, Bytes, Ints, Ints32, UInt64s, int64, uint64
+from indexes.compiled.text import EIGHT, Pieces, eight_bytes, pieces_of, put
+from indexes.core.arrays import Bools, Bytes, Floats, Ints, Ints32, UInt64s, int64, uint64
 
 LONGEST_ID, LONGEST_NUMBER = 128, 24
 """Characters of an id and of a number that is cut."""
@@ -50,11 +50,11 @@ class Cut(NamedTuple):
     unread: Ints32
 
 
-def room(size: int, pieces: Pieces, variables: int) -> Cut:
-    """Room for what is cut out of so many bytes, of elements with these pieces and so many variables, and for EIGHT
-    bytes behind the ids."""
+def room(size: int, pieces: Pieces, numbers: int) -> Cut:
+    """Room for what is cut out of so many bytes, of elements with these pieces and so many numbers, and for EIGHT bytes
+    behind the ids."""
+    variables = len(pieces.begin) - 1
     most = size // (int(pieces.begin[variables]) + variables) + 1
-    numbers = variables - 1
     # A comma may be as short as what stands behind an id.
     return Cut(
         np.empty(size + 1 + EIGHT, np.uint8),
@@ -69,10 +69,10 @@ def cut_elements(
 ) -> tuple[int, int, int]:
     """Cut the elements between the first variable, which begins at `begin`, and the last one, which ends at `end`.
 
-    Variable `id` of each is an id, the others are numbers of JSON. Piece v is the text behind variable v, and the last
-    piece that between two elements. The character at `end` belongs to no variable. Returns how many elements there are,
-    how many bytes their ids take up, and how many numbers are unread; -1 and zeros if they are not of this shape.
-    O(bytes).
+    Variable `id` of each is an id, if it has so many, and the others are numbers of JSON. Piece v is the text behind
+    variable v, and the last piece that between two elements. The character at `end` belongs to no variable. Returns how
+    many elements there are, how many bytes their ids take up, and how many numbers are unread; -1 and zeros if they are
+    not of this shape. O(bytes).
     """
     variables = len(pieces.begin) - 1
     n, v, at = int64(0), int64(0), begin
@@ -140,6 +140,26 @@ def cut_requests(text: Bytes, pieces: Pieces, refs: Ints, spans: Ints) -> int:
             at += 1
             n += good
     return n
+
+
+def exercise() -> None:
+    """Cut two requests with an id and a number each, so that the kernels are ready."""
+    text = np.frombuffer(b"1,a:5}\n2,b:6}\n" + bytes(EIGHT), np.uint8)
+    refs, spans = np.empty(2, np.int64), np.empty(4, np.int64)
+    cut_requests(text, pieces_of(["", ","]), refs, spans)
+    pieces = pieces_of([",", ":", "}\n"])
+    cut_elements(text, 0, 12, pieces, 1, IN_ID, POWERS, room(12, pieces, 2))
+
+
+def numbers_of(out: Cut, text: Bytes, n: int, unread: int) -> Floats | None:
+    """The numbers of n elements by column, with those that were left unread; None where one of these is larger than
+    LARGEST."""
+    values = out.numbers[:, :n].view(np.float64)
+    for column, element, first, last in out.unread[:unread].tolist() if unread else ():
+        values[column, element] = number = float(text[first:last].tobytes())
+        if not abs(number) <= LARGEST:
+            return None
+    return values
 
 
 @inlined

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pyarrow as pa
 
+from indexes.core import cutting
 from indexes.core.plan import applied
 from indexes.maps.attributes import Attribute
 from indexes.maps.commands import AddQueries, DeleteObjects, PutObjects
@@ -33,6 +34,7 @@ EXPRESSION = "min(distance, 9) * 2 / 3 - -1 + max(a, 1) ** 0.5 + sqrt(a) + log(a
 
 def warm() -> None:
     """Make all kernels ready."""
+    cutting.exercise()
     exercise(2)
     exercise_maintenance(MapEngine(MapConfig((Attribute("a", False, (0.0, 1.0)),), (0.0, 0.0, 1.0, 1.0))))
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pyarrow as pa
 
+from indexes.core import cutting
 from indexes.core.arrays import Floats
 from indexes.core.plan import applied
 from indexes.core.subscription_engine import BULK
@@ -48,6 +49,7 @@ SERVED = 3
 
 def main() -> None:
     """Subscriptions and matches under the indexes that a matcher has by default."""
+    cutting.exercise()
     for i, config in enumerate(CONFIGS[:SERVED]):
         exercise(MatcherEngine(config), 700 if i else BULK + 700)
 

@@ -163,12 +163,17 @@ class RelayEngine(RelayStore, SubscriptionEngine[SubscriptionState]):
         """Whether every element is a valid new subscription with an id of its own, checked by column. If not,
         `_accept_mixed` looks at each."""
         ids, link = command.ids, command.link
-        if not ids or self._removals or any_ends(command.op):
-            return False
-        # Ids that begin with TRAVELLED sort behind all ids of clients.
-        if max(ids) >= TRAVELLED or not are_sides(command.lo, command.hi):
+        if not ids or any_ends(command.op) or not are_sides(command.lo, command.hi):
             return False
         if link is not None and not {None, *self.ahead.config.links}.issuperset(link):
+            return False
+        return self.are_new(ids)
+
+    def are_new(self, ids: Sequence[str]) -> bool:
+        """Whether a client may make subscriptions with these ids, at least one, when everything accepted has been
+        applied; False also where a look at each would be needed to tell. O(n log m)."""
+        # Ids that begin with TRAVELLED sort behind all ids of clients.
+        if self._removals or max(ids) >= TRAVELLED:
             return False
         return len(set(ids)) == len(ids) and not self.pending.touches(ids) and not self._names.any_of(ids)
 

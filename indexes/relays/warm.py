@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from indexes.compiled.text import pieces_of
+from indexes.core import cutting
 from indexes.core.arrays import Floats
 from indexes.core.plan import applied
 from indexes.core.subscription_engine import BULK
@@ -46,6 +47,7 @@ CONFIGS = (
 
 def main() -> None:
     """Subscriptions, links and notifications under the graph and the index that a relay has by default."""
+    cutting.exercise()
     large = RelayEngine(CONFIGS[0])
     large.apply(
         AddSubscriptions(pa.array([f"w{i}" for i in range(BULK + 1)]), *_boxes(np.random.default_rng(0), BULK + 1, 2))

@@ -9,3 +9,4 @@ from tests.support.service_fixtures import (  # noqa: F401
     start,
     work,
 )
+from tests.support.ways import ways  # noqa: F401

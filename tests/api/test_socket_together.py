@@ -24,7 +24,6 @@ from app.api.relays import together_notifications
 from app.api.relays.together_notifications import Notifications
 from app.api.short_on_socket import BurstOnSocket
 from app.api.socket_requests import SocketRequests
-from app.api.together.lane import Lane
 from app.api.together.subscription_changes import SubscriptionChanges
 from app.errors import LogUnavailable
 from app.server.short import Short
@@ -40,14 +39,10 @@ from tests.support.asker import BOARD, Asker, socket_of
 from tests.support.patience import PATIENCE, wait_until
 from tests.support.running import Running, upsert
 from tests.support.service_fixtures import Start
+from tests.support.ways import Ways, rows
 
 WINDOW = 100
 FAR = sys.float_info.max
-
-
-def rows(running: Running) -> int:
-    """The last row of the log."""
-    return running.service.writer.last_lsn
 
 
 def put(asker: Asker, id: str, x: float, y: float, query: str = "", **headers: str) -> dict[str, Any]:
@@ -230,66 +225,6 @@ def test_what_comes_while_others_are_applied_is_one_row_but_for_keys_in_progress
         assert [answer["status"] for answer in receive(two, 6)] == [201] * 6
         assert receive(one, 1)[0]["body"]["seq"] == 1
     assert [size for size in sizes if size[0] == "b"] == [("b", 1), ("b", 6)]
-
-
-Windows = list[list[dict[str, Any]]]
-
-
-def answers_of(running: Running, windows: Windows, packed: bool) -> list[list[str | bytes]]:
-    """The answers to windows of frames as they came, in order of their refs; each window comes at once."""
-    found: list[list[str | bytes]] = []
-    with socket_of(running.client) as asker:
-        for window in windows:
-            if packed:
-                asker.socket.send_all_bytes([msgpack.packb(frame) for frame in window])
-                some: list[Any] = [asker.socket.receive_bytes() for _ in window]
-                some.sort(key=lambda answer: msgpack.unpackb(answer)["ref"])
-            else:
-                asker.socket.send_all(window)
-                some = [asker.socket.receive_text() for _ in window]
-                some.sort(key=lambda answer: json.loads(answer)["ref"])
-            found.append(some)
-    return found
-
-
-class Ways:
-    """Two services with the same in them: one by the fast path, the other by the slow path."""
-
-    def __init__(self, start: Start, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        self._start, self._folder, self._monkeypatch = start, folder, monkeypatch
-
-    def compare(
-        self,
-        making: list[tuple[str, str, Any]],
-        windows: Windows,
-        packed: bool,
-        shown: str,
-        fewer_rows: bool = True,
-    ) -> None:
-        """Send windows of requests to both, byte by byte with the same answers, and see that `shown` is the same, and
-        no more rows of the log, or with `fewer_rows` fewer.
-        """
-        found = []
-        for name in ("together", "usual"):
-            running: Running = self._start(data=self._folder / name)
-            for method, path, body in making:
-                assert running.client.request(method, path, json=body).status_code < 300, path
-            if name == "usual":
-                self._monkeypatch.setattr(Lane, "take", lambda self, short: False)
-            before = rows(running)
-            answers = answers_of(running, windows, packed)
-            found.append((answers, rows(running) - before, running.client.get(shown).json()["items"]))
-        (some, fewer, state), (those, more, other) = found
-        for window, got, wanted in zip(windows, some, those, strict=True):
-            for frame, answer, expected in zip(window, got, wanted, strict=True):
-                assert answer == expected, frame
-        assert state == other
-        assert fewer < 0.8 * more if fewer_rows else fewer <= more
-
-
-@pytest.fixture
-def ways(start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ways:
-    return Ways(start, tmp_path, monkeypatch)
 
 
 def draw_request(draw: Random, asker: Asker) -> dict[str, Any]:

@@ -11,10 +11,11 @@ from collections.abc import Callable
 from random import Random
 from typing import Any, NamedTuple
 
+import httpx
 import pytest
 import websockets
 
-from rankcast_client import AsyncRankcast, Rankcast, Retry
+from rankcast_client import AsyncRankcast, Retry
 from tests.support.live import StartService
 from tests.support.patience import PATIENCE
 
@@ -164,22 +165,48 @@ def test_what_a_socket_answered_is_there_once(start_service: StartService, kind:
     assert service.stop() == 0
 
 
-def test_posts_without_keys_are_there_up_to_one_that_was_sent(start_service: StartService) -> None:
-    """They come as bursts: those that were answered are there, as are none behind the first one that is not."""
+def a_post(i: int) -> tuple[str, str, dict[str, Any]]:
+    """The i-th post of a burst."""
+    return "POST", "posts", {"posts": [{"id": f"o{i}", "keywords": ["a"], "location": [i % 100, 1]}]}
+
+
+BURSTS = {
+    "posts": Load("feeds/f", {"window": 20_000, "bounds": [0, 0, 100, 100]}, a_post, "posts", {}),
+    "objects": Load(
+        "boards/b",
+        {"range_attributes": ["x"], "rank": {"attribute": "y"}, "ks": [3]},
+        lambda i: ("PUT", f"objects/o{i}", {"values": {"x": i % 100, "y": i}}),
+        "objects",
+        {},
+    ),
+    "subscriptions": Load(
+        "relays/r",
+        {"attributes": ["price"]},
+        lambda i: ("PUT", f"subscriptions/o{i}", {"box": {"price": [i, i + 9]}}),
+        "subscriptions",
+        {},
+    ),
+}
+"""Small writes that come as bursts, since they have no key."""
+
+
+@pytest.mark.parametrize("load", BURSTS)
+def test_bursts_are_there_up_to_a_request_that_was_sent(start_service: StartService, load: str) -> None:
+    """Those that were answered are there, as are none behind the first one that is not."""
+    resource, config, write, shown, _, _ = BURSTS[load]
     service = start_service()
-    with Rankcast(service.url) as client:
-        client.feed("f").put(window=20_000, bounds=(0, 0, 100, 100))
+    assert httpx.put(f"{service.url}/v1/{resource}", json=config).status_code == 201
 
     async def run() -> tuple[int, dict[int, int]]:
-        """The posts that were sent, and the seq of each that was answered: answers come in any order."""
+        """How many were sent, and the seq of each that was answered: answers come in any order."""
         url = service.url.replace("http", "ws", 1) + "/v1/stream"
-        sent, seqs = 0, {}
+        sent, seqs = 0, dict[int, int]()
         async with asyncio.timeout(PATIENCE), websockets.connect(url, max_size=None, proxy=None) as connection:
             while len(seqs) < COUNT // 2:
                 for ref in range(sent, min(COUNT, len(seqs) + WINDOW)):
-                    post = {"id": f"p{ref}", "keywords": ["a"], "location": [ref % 100, 1]}
-                    frame = {"op": "request", "ref": ref, "method": "POST", "path": "/v1/feeds/f/posts"}
-                    await connection.send(json.dumps(frame | {"body": {"posts": [post]}}))
+                    method, path, body = write(ref)
+                    frame = {"op": "request", "ref": ref, "method": method, "path": f"/v1/{resource}/{path}"}
+                    await connection.send(json.dumps(frame | {"body": body}))
                     sent = ref + 1
                 for _ in range(min(sent - len(seqs), WINDOW // 2)):
                     answer = json.loads(await connection.recv())
@@ -191,9 +218,19 @@ def test_posts_without_keys_are_there_up_to_one_that_was_sent(start_service: Sta
     sent, seqs = asyncio.run(run())
     assert seqs == {ref: ref + 1 for ref in seqs}, "each is applied once, in order"
     service = start_service(service.data)
-    with Rankcast(service.url) as client:
-        found = {post.id for post in client.feed("f").posts()}
-        assert max(seqs) < len(found) <= sent
-        assert found == {f"p{n}" for n in range(len(found))}
-        assert client.feed("f").info().seq == len(found)
+    found = ids_of(f"{service.url}/v1/{resource}", shown)
+    assert max(seqs) < len(found) <= sent
+    assert found == {f"o{n}" for n in range(len(found))}
+    assert httpx.get(f"{service.url}/v1/{resource}").json()["seq"] == len(found)
     assert service.stop() == 0
+
+
+def ids_of(url: str, collection: str) -> set[str]:
+    """The ids of a collection."""
+    found, more = set[str](), ""
+    while True:
+        page = httpx.get(f"{url}/{collection}?limit=1000{more}").json()
+        found |= {item["id"] for item in page["items"]}
+        if page["next"] is None:
+            return found
+        more = f"&cursor={page['next']}"

@@ -6,7 +6,7 @@ import asyncio
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -17,8 +17,9 @@ from app.api.bulk import Place
 from app.api.chunked_response import fitting, portions
 from app.api.context import element_refusal
 from app.api.problems import Problem, from_refused, not_found
-from app.api.together.kind import Answer, Elsewhere, Outcome, ShortRequest, Verb, receipts
+from app.api.together.kind import Answer, Elsewhere, Outcome, Several, ShortBurst, ShortRequest, Verb, receipts
 from app.api.together.latest import Latest
+from app.api.together.shaped import read_shaped
 from app.api.values import is_name, payload_text
 from app.rendering.boards import tile_sizes, tiles_at, tiles_size
 from app.security.callers import Caller
@@ -72,7 +73,7 @@ class ObjectChanges:
     def need(self, name: str) -> Need:
         return Need("boards", "publish", name)
 
-    def read(self, request: ShortRequest, caller: Caller) -> ObjectChange:
+    def read(self, request: ShortRequest, caller: Caller) -> ObjectChange | Several[ObjectChange]:
         """The change that a request asks for. Any exception sends it to the slow path."""
         messages, op = _MESSAGES[request.query], request.verb.op
         board = self._context.resources.latest(request.name)
@@ -80,6 +81,8 @@ class ObjectChanges:
         if len(config.range_attributes) != 1:
             raise Elsewhere
         validators = self._validators.of(config)
+        if request.count > 1:
+            return self._burst(cast(ShortBurst, request), board, validators, messages or "full", caller)
         listed = op == _ONE_OF_MANY
         body: dict[str, Any]
         if listed:
@@ -106,6 +109,25 @@ class ObjectChanges:
         payload = payload_text(body["payload"], self._context.settings.max_payload) if has_payload else None
         values = body.get("values", _NOTHING)
         return ObjectChange(board, op, id, values, payload, has_payload, messages, op == UPSERT and not listed, listed)
+
+    def _burst(
+        self, burst: ShortBurst, board: BoardEngine, validators: BoardValidators, messages: str, caller: Caller
+    ) -> Several[ObjectChange]:
+        """The changes that a burst asks for. Any exception makes its requests be read one by one."""
+        op = burst.verb.op
+        makes = op == UPSERT
+        if messages == "full":
+            caller.require_whole()
+        shaped = read_shaped(burst, validators.put_object if makes else validators.patch_object)
+        if shaped.body.keys() != {"values"}:
+            raise Elsewhere
+        return Several(
+            board,
+            [
+                ObjectChange(board, op, id, body["values"], None, False, messages, makes, False)
+                for id, body in zip(shaped.ids, shaped.bodies(), strict=True)
+            ],
+        )
 
     def subject(self, item: ObjectChange) -> str | None:
         """Any number of requests may be about the same."""
@@ -219,8 +241,8 @@ def object_changes(context: BoardContext) -> list[Verb]:
     kind = ObjectChanges(context)
     one = "/v1/boards/{board}/objects/{id}"
     return [
-        Verb(kind, "PUT", one, UPSERT),
-        Verb(kind, "PATCH", one, UPDATE),
+        Verb(kind, "PUT", one, UPSERT, bursts=True),
+        Verb(kind, "PATCH", one, UPDATE, bursts=True),
         Verb(kind, "DELETE", one, DELETE),
         Verb(kind, "POST", "/v1/boards/{board}/events", _ONE_OF_MANY),
     ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from pydantic_core import SchemaValidator
 
@@ -13,9 +13,10 @@ from app.api.maps.context import MapContext
 from app.api.maps.parsing.objects import ObjectReader
 from app.api.maps.routes.objects import LEARNED, about_one
 from app.api.problems import Problem, many
-from app.api.together.kind import Answer, Elsewhere, Outcome, ShortRequest, Verb, receipts
+from app.api.together.kind import Answer, Elsewhere, Outcome, Several, ShortBurst, ShortRequest, Verb, receipts
 from app.api.together.latest import Latest
 from app.api.together.listed import Form, OneOfMany
+from app.api.together.shaped import Shaped, read_shaped
 from app.api.values import is_name
 from app.errors import FieldError
 from app.rendering.maps import MapJson, map_json
@@ -65,12 +66,17 @@ class ObjectChanges:
     def need(self, name: str) -> Need:
         return Need("maps", "publish", name)
 
-    def read(self, request: ShortRequest, caller: Caller) -> ObjectChange:
+    def read(self, request: ShortRequest, caller: Caller) -> ObjectChange | Several[ObjectChange]:
         """The change that a request asks for. Any exception sends it to the slow path."""
         engine = self._context.resources.latest(request.name)
-        body: dict[str, Any] = request.checked_body(self._parts.of(engine.config).validator)
+        validator = self._parts.of(engine.config).validator
+        if request.query:
+            raise Elsewhere
+        if request.count > 1:
+            return _burst(engine, read_shaped(cast(ShortBurst, request), validator))
+        body: dict[str, Any] = request.checked_body(validator)
         id = request.id
-        if request.query or body.get("id", id) != id or not is_name(id):
+        if body.get("id", id) != id or not is_name(id):
             raise Elsewhere
         body["id"] = id
         return ObjectChange(engine, id, body)
@@ -138,6 +144,15 @@ class ObjectChanges:
         return [job.answers.get(at) or job.refused.get(at, _SKIPPED) for at in range(len(items))]
 
 
+def _burst(engine: MapEngine, shaped: Shaped) -> Several[ObjectChange]:
+    """The changes that a burst asks for. Raises `Elsewhere` where two are about one object."""
+    ids = shaped.ids
+    if not shaped.body.keys() <= {"location", "values"} or len(set(ids)) < len(ids):
+        raise Elsewhere
+    changes = [ObjectChange(engine, id, {**body, "id": id}) for id, body in zip(ids, shaped.bodies(), strict=True)]
+    return Several(engine, changes, ids)
+
+
 def object_changes(context: MapContext) -> list[Verb]:
     """The changes of objects that are carried out together."""
     form: Form[MapConfig] = Form(
@@ -151,8 +166,8 @@ def object_changes(context: MapContext) -> list[Verb]:
     one = "/v1/maps/{map}/objects/{id}"
     return [
         Verb(OneOfMany[MapEngine, MapConfig](context, form), "POST", "/v1/maps/{map}/objects"),
-        Verb(ObjectChanges(context, must_exist=False), "PUT", one),
-        Verb(ObjectChanges(context, must_exist=True), "PATCH", one),
+        Verb(ObjectChanges(context, must_exist=False), "PUT", one, bursts=True),
+        Verb(ObjectChanges(context, must_exist=True), "PATCH", one, bursts=True),
     ]
 
 

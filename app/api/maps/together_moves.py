@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from operator import itemgetter
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
 from app.api.maps.context import MapContext
 from app.api.maps.routes.queries import QueryRoutes, move_text
-from app.api.together.kind import Answer, Elsewhere, Outcome, ShortRequest, Verb, receipts
+from app.api.together.kind import Answer, Elsewhere, Outcome, Several, ShortBurst, ShortRequest, Verb, receipts
 from app.api.together.readers import OfSubscription
+from app.api.together.shaped import read_shaped
 from app.rendering.maps import map_json
 from app.security.callers import Caller
 from app.write_path.idempotency import Ticket
@@ -34,8 +36,10 @@ class ClientMoves(OfSubscription):
     All others take the slow path; so does the whole group where that shows only when the group is carried out.
     """
 
-    def read(self, request: ShortRequest, caller: Caller) -> ClientMove:
+    def read(self, request: ShortRequest, caller: Caller) -> ClientMove | Several[ClientMove]:
         """The move that a request asks for. Any exception sends it to the slow path."""
+        if request.count > 1:
+            return self._burst(cast(ShortBurst, request), caller)
         id = request.id
         engine, readers = self.addressed(request, caller)
         body: dict[str, Any] = request.checked_body(readers.patch)
@@ -43,6 +47,16 @@ class ClientMoves(OfSubscription):
             raise Elsewhere
         x, y = body["location"]
         return ClientMove(engine, id, (x, y))
+
+    def _burst(self, burst: ShortBurst, caller: Caller) -> Several[ClientMove]:
+        """The moves that a burst asks for. Any exception makes its requests be read one by one."""
+        engine, readers = self.resource_of(burst)
+        ids, body, _ = shaped = read_shaped(burst, readers.patch)
+        self.routes.require_ids(caller, ids)
+        if body.keys() != {"location"} or not all(map(engine.will_exist, ids)):
+            raise Elsewhere
+        places = [(x, y) for x, y in map(itemgetter("location"), shaped.bodies())]
+        return Several(engine, [ClientMove(engine, id, place) for id, place in zip(ids, places, strict=True)])
 
     def subject(self, item: ClientMove) -> str | None:
         """Any number of requests may be about the same client."""
@@ -84,4 +98,4 @@ class ClientMoves(OfSubscription):
 def client_moves(context: MapContext, routes: QueryRoutes) -> list[Verb]:
     """The moves of clients that are carried out together."""
     kind = ClientMoves(context, routes)
-    return [Verb(kind, "PATCH", "/v1/maps/{map}/queries/{id}", replayed=routes.replayed)]
+    return [Verb(kind, "PATCH", "/v1/maps/{map}/queries/{id}", replayed=routes.replayed, bursts=True)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from pydantic_core import SchemaValidator
@@ -14,8 +14,9 @@ from app.api.failures import refusal_of
 from app.api.matchers.context import MatcherContext
 from app.api.matchers.models import K
 from app.api.matchers.routes.match import AT_ONCE, WINNER
-from app.api.together.kind import Answer, Elsewhere, Outcome, ShortRequest, Verb, receipts
+from app.api.together.kind import Answer, Elsewhere, Outcome, Several, ShortBurst, ShortRequest, Verb, receipts
 from app.api.together.latest import Latest
+from app.api.together.shaped import Shaped, read_shaped
 from app.api.values import LARGEST, payload_text
 from app.rendering.matchers import answers
 from app.security.callers import NOBODY_ASKED, Caller
@@ -62,16 +63,20 @@ class SingleMatches(ABC):
     def need(self, name: str) -> Need:
         return Need("matchers", self.right, name)
 
-    def read(self, request: ShortRequest, caller: Caller) -> Event:
+    def read(self, request: ShortRequest, caller: Caller) -> Event | Several[Event]:
         """The event of a request. Any exception sends it to the slow path."""
         matcher = self._context.resources.latest(request.name)
         config = matcher.config
-        body: dict[str, Any] = request.checked_body(self._validator.of(config))
+        validator = self._validator.of(config)
+        shaped = read_shaped(cast(ShortBurst, request), validator) if request.count > 1 else None
+        body: dict[str, Any] = request.checked_body(validator) if shaped is None else shaped.body
         if body.get("notify", False) != self.notify or request.query:
             raise Elsewhere
         if caller is not NOBODY_ASKED:
             caller.require(self.need(request.name))
             caller.require_whole()
+        if shaped is not None:
+            return self._burst(matcher, config, shaped)
         (event,) = body["events"]
         k: int = body.get("k", self._k)
         if k > self._most or body.get("explain", False) or body.get("on_error", "refuse") != "refuse":
@@ -85,6 +90,18 @@ class SingleMatches(ABC):
         payload = event.get("payload")
         limit = self._context.settings.max_payload
         return Event(matcher, ends, k, None if payload is None else payload_text(payload, limit))
+
+    def _burst(self, matcher: MatcherEngine, config: MatcherConfig, shaped: Shaped) -> Several[Event]:
+        """The events of a burst. Any exception makes its requests be read one by one."""
+        (event,) = shaped.body["events"]
+        places = [event["values"][name] for name in config.dimensions]
+        numbers = all(type(place) in _NUMBERS for place in places)
+        if not shaped.body.keys() <= {"events", "notify"} or event.keys() != {"values"} or not numbers:
+            raise Elsewhere
+        if self._k > self._most:
+            raise Elsewhere
+        ends = np.repeat(shaped.numbers[places], 2, axis=0).T.tolist()
+        return Several(matcher, [Event(matcher, each, self._k, None) for each in ends])
 
     def subject(self, item: Event) -> str | None:
         """Any number of requests may be alike."""
@@ -105,7 +122,7 @@ class Questions(SingleMatches):
     right = "read"
     notify = False
 
-    def read(self, request: ShortRequest, caller: Caller) -> Event:
+    def read(self, request: ShortRequest, caller: Caller) -> Event | Several[Event]:
         if request.key:
             raise Elsewhere
         return super().read(request, caller)
@@ -145,7 +162,7 @@ class Publications(SingleMatches):
 def single_matches(context: MatcherContext) -> list[Verb]:
     """The matches that are carried out together."""
     path = "/v1/matchers/{matcher}/match"
-    return [Verb(kind(context), "POST", path) for kind in (Questions, Publications)]
+    return [Verb(kind(context), "POST", path, bursts=True) for kind in (Questions, Publications)]
 
 
 def _points(items: Sequence[Event]) -> Floats:

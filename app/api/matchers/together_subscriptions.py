@@ -22,6 +22,8 @@ from indexes.matchers.plans.subscriptions import SetPlan
 class MatcherSubscriptionChanges(SubscriptionChanges[SetPlan]):
     """See `SubscriptionChanges`; any number of requests may be about the same subscription."""
 
+    numeric = frozenset({"intervals", "score"})
+
     async def carry_out(self, name: str, items: Sequence[Written], tickets: Sequence[Ticket | None]) -> SetPlan:
         def requests(plan: SetPlan) -> Iterator[tuple[Ticket, Skeleton]]:
             applied = [at for at, outcome in enumerate(plan.outcomes) if outcome is not None]

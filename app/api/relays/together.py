@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
 from app.api.relays.context import RelayContext
 from app.api.relays.models import DECIDED
 from app.api.relays.routes.subscriptions import RelaySubscriptionRoutes, only_result
-from app.api.together.kind import Answer, Elsewhere, Outcome, ShortRequest, Verb, receipts
+from app.api.together.kind import Answer, Elsewhere, Outcome, Several, ShortBurst, ShortRequest, Verb, receipts
 from app.api.together.readers import OfSubscription
+from app.api.together.shaped import read_shaped
 from app.rendering.relays import Row, decided_each, relay_json
 from app.security.callers import Caller
 from app.write_path.idempotency import Ticket
@@ -40,8 +41,10 @@ class Edits(OfSubscription):
     All others take the slow path; so does the whole group where that shows only when the group is carried out.
     """
 
-    def read(self, request: ShortRequest, caller: Caller) -> Edit:
+    def read(self, request: ShortRequest, caller: Caller) -> Edit | Several[Edit]:
         """The subscription that a request makes or ends. Any exception sends it to the slow path."""
+        if request.count > 1:
+            return self._burst(cast(ShortBurst, request), caller)
         id, makes = request.id, request.verb.method == "PUT"
         relay, readers = self.addressed(request, caller)
         if relay.will_exist(id) == makes:
@@ -50,6 +53,17 @@ class Edits(OfSubscription):
             return Edit(relay, readers.config.attributes, id, None)
         made: Row = readers.reader.row(id, request.checked_body(readers.put))
         return Edit(relay, readers.config.attributes, id, made._replace(ttl=None) if made.ttl == 0 else made)
+
+    def _burst(self, burst: ShortBurst, caller: Caller) -> Several[Edit]:
+        """The subscriptions that a burst makes. Any exception makes its requests be read one by one."""
+        relay, readers = self.resource_of(burst)
+        ids, body, _ = shaped = read_shaped(burst, readers.put)
+        self.routes.require_ids(caller, ids)
+        if body.keys() != {"box"} or not relay.are_new(ids):
+            raise Elsewhere
+        attributes, row = readers.config.attributes, readers.reader.row
+        made = [Edit(relay, attributes, id, row(id, one)) for id, one in zip(ids, shaped.bodies(), strict=True)]
+        return Several(relay, made, ids)
 
     def subject(self, item: Edit) -> str | None:
         """The subscription, which one request makes and another one ends."""
@@ -96,7 +110,7 @@ def subscription_edits(context: RelayContext, routes: RelaySubscriptionRoutes) -
     """The edits of subscriptions that are carried out together."""
     kind, path = Edits(context, routes), "/v1/relays/{relay}/subscriptions/{id}"
     return [
-        Verb(kind, "PUT", path, replayed=routes.replayed),
+        Verb(kind, "PUT", path, replayed=routes.replayed, bursts=True),
         Verb(kind, "DELETE", path, replayed=only_result),
     ]
 

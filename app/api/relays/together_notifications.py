@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from pydantic_core import SchemaValidator
 
 from app.api.relays.context import RelayContext
-from app.api.together.kind import Answer, Elsewhere, Outcome, ShortRequest, Verb
+from app.api.together.kind import Answer, Elsewhere, Outcome, Several, ShortBurst, ShortRequest, Verb
 from app.api.together.latest import Latest
+from app.api.together.shaped import Shaped, read_shaped
 from app.api.values import payload_text
 from app.rendering.recipients import answers
 from app.security.callers import NOBODY_ASKED, Caller
@@ -56,7 +57,7 @@ class Notifications:
         """The right to publish to a relay."""
         return Need("relays", "publish", name)
 
-    def read(self, request: ShortRequest, caller: Caller) -> SingleNotification:
+    def read(self, request: ShortRequest, caller: Caller) -> SingleNotification | Several[SingleNotification]:
         """The notification of a request. Any exception sends it to the slow path."""
         if request.query or request.key:
             raise Elsewhere
@@ -67,6 +68,8 @@ class Notifications:
         if relay.recipients_per_notification > MOST_RECIPIENTS or relay.subscription_count > MOST_SUBSCRIPTIONS:
             raise Elsewhere
         config = relay.latest_config
+        if request.count > 1:
+            return _burst(relay, config, read_shaped(cast(ShortBurst, request), self._validator.of(config)))
         body: dict[str, Any] = request.checked_body(self._validator.of(config))
         (notification,) = body["notifications"]
         link, payload = notification.get("from"), notification.get("payload")
@@ -100,7 +103,19 @@ class Notifications:
 
 def single_notifications(context: RelayContext) -> list[Verb]:
     """The notifications that are carried out together."""
-    return [Verb(Notifications(context), "POST", "/v1/relays/{relay}/notifications")]
+    return [Verb(Notifications(context), "POST", "/v1/relays/{relay}/notifications", bursts=True)]
+
+
+def _burst(relay: RelayEngine, config: RelayConfig, shaped: Shaped) -> Several[SingleNotification]:
+    """The notifications of a burst. Raises `Elsewhere` where they have more than values."""
+    (one,) = shaped.body["notifications"]
+    if len(shaped.body) > 1 or one.keys() != {"values"}:
+        raise Elsewhere
+    # As many numbers as attributes, in any order.
+    columns = [shaped.numbers[int(one["values"][name])].tolist() for name in config.attributes]
+    return Several(
+        relay, [SingleNotification(relay, list(values), None, None) for values in zip(*columns, strict=True)]
+    )
 
 
 def _answers(plan: NotifyPlan) -> list[Outcome]:

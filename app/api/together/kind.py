@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Iterator, Sequence
+from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from pydantic_core import SchemaValidator
 
@@ -48,6 +48,15 @@ class Item(Protocol):
 
     @property
     def engine(self) -> Any: ...
+
+
+class Several(NamedTuple, Generic[ItemT]):
+    """What is read of a burst whose requests have an item each, by the configuration of `engine`: the items, and their
+    `subjects`, of which none is there twice."""
+
+    engine: Any
+    items: Sequence[ItemT]
+    subjects: Collection[str] = ()
 
 
 class Sent(Protocol):
@@ -144,7 +153,7 @@ class Kind(Protocol[ItemT]):
     def need(self, name: str) -> Need:
         """The right that a request to this resource needs."""
 
-    def read(self, request: ShortRequest, caller: Caller) -> ItemT:
+    def read(self, request: ShortRequest, caller: Caller) -> ItemT | Several[ItemT]:
         """Read a request. Any exception sends it to the next kind of its verb, or to the slow path."""
 
     def subject(self, item: ItemT) -> str | None:
@@ -164,7 +173,7 @@ class Verb:
     `route` is the path as in metrics, ``/v1/boards/{board}/...``, `resources` the resource type in it. Requests have a
     body unless the method is DELETE. The first of the `kinds` that can read a request takes it; `op` tells a kind with
     several verbs which one it is. `replayed` turns what was kept of an answer into the answer to a retry. A group has
-    at most `most` requests. With `bursts` the only kind reads bursts as well.
+    at most `most` requests. With `bursts` one of the kinds reads bursts as well, for which the others raise.
     """
 
     __slots__ = ("bursts", "has_body", "kinds", "method", "most", "op", "replayed", "resources", "route")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter, deque
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Collection, Coroutine, Iterable
 from itertools import islice
 from time import perf_counter
 from typing import Any, TypeAlias
@@ -15,7 +15,18 @@ from app.api.guard import ENDING, host_is_ours
 from app.api.idempotency import KEY
 from app.api.problems import Problem
 from app.api.responses import JsonResponse
-from app.api.together.kind import Answer, Elsewhere, Kind, Outcome, Place, Sent, ShortBurst, ShortRequest, Verb
+from app.api.together.kind import (
+    Answer,
+    Elsewhere,
+    Kind,
+    Outcome,
+    Place,
+    Sent,
+    Several,
+    ShortBurst,
+    ShortRequest,
+    Verb,
+)
 from app.runtime import logs, tracing, write_order
 from app.runtime.eager import EagerCoroutine
 from app.runtime.metrics import COUNTED_TOGETHER, Metrics
@@ -40,7 +51,15 @@ Slot: TypeAlias = tuple[str, str] | tuple[str, str, WriteOrder]
 """The key of an open group: its resource, with the connection where the group waits for earlier writes of that one."""
 
 Member: TypeAlias = tuple[Any, Any, str]
-"""A request or burst of a group, the item that its kind has read, and the id of its caller."""
+"""A request or burst of a group, what its kind has read, and the id of its caller."""
+
+
+def _subjects(kind: Kind[Any], item: Any) -> Collection[str]:
+    """What only one request of a group may be about, of those of an item."""
+    if type(item) is Several:
+        return item.subjects
+    subject = kind.subject(item)
+    return () if subject is None else (subject,)
 
 
 class Group:
@@ -81,8 +100,9 @@ class Group:
         """Add a request or burst; False where it does not fit in this group."""
         if self.kind is not kind or self.engine is not item.engine:
             return False
-        subject, key, connection = kind.subject(item), short.key, short.write_order
-        if (subject is not None and subject in self.subjects) or (key and (caller_id, key) in self.keys):
+        key, connection = short.key, short.write_order
+        subjects = _subjects(kind, item)
+        if not self.subjects.isdisjoint(subjects) or (key and (caller_id, key) in self.keys):
             return False
         count = self.count + short.count
         # Keys are claimed request by request, so bursts and keys do not mix.
@@ -92,8 +112,7 @@ class Group:
         self.members.append((short, item, caller_id))
         if key:
             self.keys.add((caller_id, key))
-        if subject is not None:
-            self.subjects.add(subject)
+        self.subjects.update(subjects)
         if connection is None:
             # At shutdown the server waits for tasks of HTTP requests.
             self.lead = short
@@ -155,7 +174,8 @@ class Lane:
             parts = verb.route.split("/")
             at = verb.method, parts[2], parts[_PARTS], len(parts)
             if at in self._verbs:
-                verb.kinds = (*self._verbs[at].kinds, *verb.kinds)
+                before = self._verbs[at]
+                verb.kinds, verb.bursts = (*before.kinds, *verb.kinds), before.bursts or verb.bursts
             self._verbs[at] = self._verbs[at[0].encode(), at[1].encode(), at[2].encode(), at[3]] = verb
 
     def verb(self, method: Any, parts: list[Any]) -> Verb | None:
@@ -346,7 +366,9 @@ class Lane:
                 tickets = await self._claim(left)
             if not left:
                 return
-            items = [item for _, item, _ in left]
+            items = list[Any]()
+            for _, item, _ in left:
+                items += item.items if type(item) is Several else (item,)
             place = group.place
             self._applying.setdefault(place, []).append(group)
             try:

@@ -9,7 +9,7 @@ from pydantic_core import SchemaValidator
 
 from app.api.context import Context
 from app.api.subscriptions import SubscriptionRoutes
-from app.api.together.kind import Elsewhere, ShortRequest
+from app.api.together.kind import Elsewhere, Sent, ShortRequest
 from app.api.together.latest import Latest
 from app.api.values import is_name
 from app.security.callers import Caller
@@ -43,10 +43,16 @@ class OfSubscription:
     def addressed(self, request: ShortRequest, caller: Caller) -> tuple[Any, Readers]:
         """The engine of a request, and the readers for its configuration. Any exception sends the request to the slow
         path."""
-        if request.query or not is_name(request.id):
+        if not is_name(request.id):
             raise Elsewhere
         self.routes.require_ids(caller, [request.id])
-        engine = self.context.resources.latest(request.name)
+        return self.resource_of(request)
+
+    def resource_of(self, sent: Sent) -> tuple[Any, Readers]:
+        """The same for a request or burst, whatever its ids."""
+        if sent.query:
+            raise Elsewhere
+        engine = self.context.resources.latest(sent.name)
         return engine, self._readers.of(self.context.config_of(engine))
 
     def _make_readers(self, config: Any) -> Readers:

@@ -5,13 +5,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar, cast
 
 from app.api.context import Context
 from app.api.failures import refusal_of
 from app.api.subscriptions import Change, SubscriptionRoutes
-from app.api.together.kind import Answer, Outcome, ShortRequest, Verb
+from app.api.together.kind import Answer, Elsewhere, Outcome, Several, ShortBurst, ShortRequest, Verb
 from app.api.together.readers import OfSubscription
+from app.api.together.shaped import read_shaped
 from app.security.callers import Caller
 from app.write_path.idempotency import Ticket
 from app.write_path.writer import Submission
@@ -40,16 +41,38 @@ class Applied(NamedTuple):
 class SubscriptionChanges(OfSubscription, ABC, Generic[JobT]):
     """`PUT` and `PATCH` of single subscriptions: see `app.api.together.kind.Kind`.
 
-    `routes` are those of the slow path; these requests are read and answered by the same code.
+    `routes` are those of the slow path; these requests are read and answered by the same code. `numeric` are the fields
+    of a body with any numbers in them, if bursts are read.
     """
 
-    def read(self, request: ShortRequest, caller: Caller) -> Written:
+    numeric: ClassVar[frozenset[str]] = frozenset()
+
+    def read(self, request: ShortRequest, caller: Caller) -> Written | Several[Written]:
         """Read a request. Any exception sends it to the slow path."""
+        if request.count > 1:
+            return self._burst(cast(ShortBurst, request), caller)
         id, whole = request.id, request.verb.method == "PUT"
         engine, readers = self.addressed(request, caller)
         validator, command_of = (readers.put, readers.whole) if whole else (readers.patch, readers.part)
         body: dict[str, Any] = request.checked_body(validator)
         return Written(engine, Change(id, whole, body, readers.config), command_of(id, body))
+
+    def _burst(self, burst: ShortBurst, caller: Caller) -> Several[Written]:
+        """Read a burst. Any exception makes its requests be read one by one."""
+        whole = burst.verb.method == "PUT"
+        engine, readers = self.resource_of(burst)
+        validator, command_of = (readers.put, readers.whole) if whole else (readers.patch, readers.part)
+        ids, body, _ = shaped = read_shaped(burst, validator)
+        self.routes.require_ids(caller, ids)
+        if not body.keys() <= self.numeric:
+            raise Elsewhere
+        return Several(
+            engine,
+            [
+                Written(engine, Change(id, whole, one, readers.config), command_of(id, one))
+                for id, one in zip(ids, shaped.bodies(), strict=True)
+            ],
+        )
 
     def subject(self, item: Written) -> str | None:
         """Any number of requests may be about one subscription."""
@@ -121,4 +144,5 @@ def changing_verbs(kind: SubscriptionChanges[Any]) -> list[Verb]:
     """The verbs `PUT` and `PATCH` of a kind."""
     noun, routes = kind.context.noun, kind.routes
     path = f"/v1/{noun}s/{{{noun}}}/{routes.collection}/{{id}}"
-    return [Verb(kind, method, path, replayed=routes.replayed) for method in ("PUT", "PATCH")]
+    bursts = bool(kind.numeric)
+    return [Verb(kind, method, path, replayed=routes.replayed, bursts=bursts) for method in ("PUT", "PATCH")]

@@ -121,7 +121,7 @@ def test_ids_as_they_were_cut_out_come_back(n: int, longest: int) -> None:
     ids = [f"{i}"[-longest:] for i in range(n - 1)] + ["a" * longest]
     text = np.frombuffer(b"".join([f"{id},0;".encode() for id in ids]), np.uint8)
     pieces = pieces_of([",", ";"])
-    out = room(len(text) - 1, pieces, 2)
+    out = room(len(text) - 1, pieces, 1)
     count, size, unread = cut_elements(text, 0, len(text) - 1, pieces, 0, IN_ID, POWERS, out)
     assert (count, unread) == (n, 0)
     cut = SpacedIds(out.ids[:size], n)

@@ -18,7 +18,7 @@ def _read(texts: list[str]) -> list[float]:
     """Numbers as they are cut out of elements; each has to be read by the kernel."""
     raw = np.frombuffer("".join([f"a,{text};" for text in texts]).encode(), np.uint8)
     pieces = pieces_of([",", ";"])
-    out = room(len(raw) - 1, pieces, 2)
+    out = room(len(raw) - 1, pieces, 1)
     n, _, unread = cut_elements(raw, 0, len(raw) - 1, pieces, 0, IN_ID, POWERS, out)
     assert (n, unread) == (len(texts), 0)
     found: list[float] = out.numbers[0, :n].view(np.float64).tolist()
@@ -56,7 +56,7 @@ def test_more_digits_than_fit_are_not_read() -> None:
     """Also where they would come to zero in 64 bits."""
     raw = np.frombuffer(b"a,1844674407.3709551616;a,184467440737095516.17e-3;a,0.1;", np.uint8)
     pieces = pieces_of([",", ";"])
-    out = room(len(raw) - 1, pieces, 2)
+    out = room(len(raw) - 1, pieces, 1)
     n, _, unread = cut_elements(raw, 0, len(raw) - 1, pieces, 0, IN_ID, POWERS, out)
     assert (n, unread) == (3, 2)
     assert out.unread[:unread, :2].tolist() == [[0, 0], [0, 1]]
@@ -65,7 +65,7 @@ def test_more_digits_than_fit_are_not_read() -> None:
 def _is_cut(element: bytes) -> bool:
     raw = np.frombuffer(element + element, np.uint8)
     pieces = pieces_of([",", ";"])
-    n, _, _ = cut_elements(raw, 0, len(raw) - 1, pieces, 0, IN_ID, POWERS, room(len(raw) - 1, pieces, 2))
+    n, _, _ = cut_elements(raw, 0, len(raw) - 1, pieces, 0, IN_ID, POWERS, room(len(raw) - 1, pieces, 1))
     return n == 2
 
 

@@ -1,0 +1,125 @@
+"""Bursts whose requests differ in their ids and numbers alone, as those of a program do.
+
+All ids and numbers are cut out of the joined text by one kernel, and only the body of the first request goes through
+the validator, with the place of each number in place of the number. It is exact: what is cut can be put together again,
+and a burst that is not surely of one shape is read request by request.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from pydantic_core import SchemaValidator, from_json
+
+from app.api.together.kind import Elsewhere, ShortBurst
+from app.streaming.bursts import Burst
+from indexes.compiled.decimals import POWERS
+from indexes.compiled.text import pieces_of
+from indexes.core.arrays import Floats
+from indexes.core.cutting import IN_ID, cut_elements, numbers_of, room
+
+MOST_NUMBERS = 64
+"""Numbers of a body, at most."""
+
+_NO_ID = 1 << 10
+"""No variable of a request."""
+
+_ID = re.compile(rb"[A-Za-z0-9._:-]+")
+_BODY = re.compile(rb'"body" *: *')
+_NUMBER = re.compile(rb'"[^"]*"|(-?[0-9][-+.0-9eE]*)')
+"""A string of JSON without backslashes, or a number."""
+
+
+class Shaped(NamedTuple):
+    """Requests by column: their ids, none where their path has none, and `numbers` of shape (numbers of a body,
+    requests). All have this `body`, in which a number is the index of its row."""
+
+    ids: list[str]
+    body: dict[str, Any]
+    numbers: Floats
+
+    def bodies(self) -> list[dict[str, Any]]:
+        """The body of each. O(values)."""
+        filled: list[dict[str, Any]] = _filled(self.body, self.numbers.tolist(), self.numbers.shape[1])
+        return filled
+
+
+class _Shape(NamedTuple):
+    """What requests have in common behind the head: the text up to the first number, without the id, that between any
+    two numbers, and that behind the last one; and the body, as JSON, with the index of each number in place of it."""
+
+    within: list[str]
+    end: str
+    body: bytes
+
+
+def read_shaped(short: ShortBurst, validator: SchemaValidator) -> Shaped:
+    """The requests of a burst by column. Raises `Elsewhere` unless all surely have one shape, and ValidationError.
+    O(bytes).
+
+    The validator takes the body for what it looks like, and has not seen the numbers: whoever calls this makes sure
+    that only such fields have any for which every number is valid.
+    """
+    shaped = cut_shaped(short.requests)
+    if shaped is None:
+        raise Elsewhere
+    return shaped._replace(body=validator.validate_python(shaped.body))
+
+
+def cut_shaped(burst: Burst) -> Shaped | None:
+    """The same, not validated; None where they may not have one shape."""
+    text, head, n, spans = burst.text, burst.head, len(burst.refs), burst.spans
+    shape = _shape_of(text[spans[0] : spans[1]].tobytes(), head.to_id)
+    if shape is None:
+        return None
+    begin, end = len(head.before), int(spans[2 * n - 1]) - len(shape.end)
+    if begin >= end or text[end : spans[2 * n - 1]].tobytes() != shape.end.encode():
+        return None
+    # The first variable is the reference, and a brace closes each request.
+    behind = [head.behind, *shape.within] if head.to_id else [head.behind + shape.within[0], *shape.within[1:]]
+    pieces = pieces_of([*behind, f"{shape.end}}}\n{head.before}"])
+    out = room(end - begin, pieces, 1 + len(shape.within))
+    found, size, unread = cut_elements(text, begin, end, pieces, 1 if head.to_id else _NO_ID, IN_ID, POWERS, out)
+    numbers = numbers_of(out, text, n, unread) if found == n else None
+    if numbers is None:
+        return None
+    ids = out.ids[:size].tobytes().decode().split(" ")[:-1]
+    return Shaped(ids, from_json(shape.body, allow_inf_nan=False), numbers[1:])
+
+
+def _shape_of(first: bytes, has_id: bool) -> _Shape | None:
+    """The shape of requests, by what the first one has behind the head; None where it has no number, or may have one in
+    a string. O(bytes)."""
+    at = start = 0
+    if has_id:
+        id, body = _ID.match(first), _BODY.search(first)
+        if id is None or body is None:
+            return None
+        at, start = id.end(), body.end()
+    if b"\\" in first or not first.isascii():
+        return None
+    texts, places = list[str](), list[bytes]()
+    for number in _NUMBER.finditer(first, start):
+        if number[1] is not None:
+            begin, end = number.span()
+            texts.append(first[at:begin].decode())
+            places.append(b"%b%d" % (first[max(at, start) : begin], len(places)))
+            at = end
+    if not 1 <= len(places) <= MOST_NUMBERS:
+        return None
+    return _Shape(texts, first[at:].decode(), b"".join(places) + first[at:])
+
+
+def _filled(value: Any, rows: Sequence[list[float]], n: int) -> list[Any]:
+    """The value of a body in each of n requests, with the numbers of the row in place of its index. O(n values)."""
+    match value:
+        case dict() if value:
+            columns = [_filled(one, rows, n) for one in value.values()]
+            return [dict(zip(value, each, strict=True)) for each in zip(*columns, strict=True)]
+        case list() if value:
+            return [list(each) for each in zip(*[_filled(one, rows, n) for one in value], strict=True)]
+        case int() | float() if not isinstance(value, bool):
+            return rows[int(value)]
+    return [value] * n
