@@ -342,7 +342,7 @@ def test_they_are_answered_as_the_slow_path(ways: Ways, monkeypatch: pytest.Monk
         return none.frame(method, path.replace("%", id), said)
 
     windows = []
-    for often, ids in [(0, 0), (0, 1_000), (0, 20), (0.02, 20), (0.02, 0), (0.2, 20)]:
+    for often, ids in [(0, 0), (0, 1_000), (0, 20), (0, 100), (0.02, 20), (0.02, 0), (0.2, 20)]:
         for count in (FEWEST - 1, FEWEST, 40, 200):
             windows.append([request(often, ids) for _ in range(count)])
     taken, begun = list[int](), BurstOnSocket.answer_each

@@ -16,7 +16,7 @@ from app.api.problems import Problem, many
 from app.api.together.kind import Answer, Elsewhere, Outcome, Several, ShortBurst, ShortRequest, Verb, receipts
 from app.api.together.latest import Latest
 from app.api.together.listed import Form, OneOfMany
-from app.api.together.shaped import Shaped, read_shaped
+from app.api.together.shaped import keep_distinct, read_shaped
 from app.api.values import is_name
 from app.errors import FieldError
 from app.rendering.maps import MapJson, map_json
@@ -73,7 +73,7 @@ class ObjectChanges:
         if request.query:
             raise Elsewhere
         if request.count > 1:
-            return _burst(engine, read_shaped(cast(ShortBurst, request), validator))
+            return _burst(engine, cast(ShortBurst, request), validator)
         body: dict[str, Any] = request.checked_body(validator)
         id = request.id
         if body.get("id", id) != id or not is_name(id):
@@ -144,12 +144,13 @@ class ObjectChanges:
         return [job.answers.get(at) or job.refused.get(at, _SKIPPED) for at in range(len(items))]
 
 
-def _burst(engine: MapEngine, shaped: Shaped) -> Several[ObjectChange]:
-    """The changes that a burst asks for. Raises `Elsewhere` where two are about one object."""
-    ids = shaped.ids
-    if not shaped.body.keys() <= {"location", "values"} or len(set(ids)) < len(ids):
+def _burst(engine: MapEngine, burst: ShortBurst, validator: SchemaValidator) -> Several[ObjectChange]:
+    """The changes that a burst asks for, up to one of an object that changes before it. Any exception makes its
+    requests be read one by one."""
+    ids, body, _ = shaped = keep_distinct(burst, read_shaped(burst, validator))
+    if not body.keys() <= {"location", "values"}:
         raise Elsewhere
-    changes = [ObjectChange(engine, id, {**body, "id": id}) for id, body in zip(ids, shaped.bodies(), strict=True)]
+    changes = [ObjectChange(engine, id, {**one, "id": id}) for id, one in zip(ids, shaped.bodies(), strict=True)]
     return Several(engine, changes, ids)
 
 

@@ -15,6 +15,7 @@ from pydantic_core import SchemaValidator, from_json
 
 from app.api.together.kind import Elsewhere, ShortBurst
 from app.streaming.bursts import Burst
+from app.streaming.requests import FEWEST
 from indexes.compiled.decimals import POWERS
 from indexes.compiled.text import pieces_of
 from indexes.core.arrays import Floats
@@ -66,6 +67,23 @@ def read_shaped(short: ShortBurst, validator: SchemaValidator) -> Shaped:
     if shaped is None:
         raise Elsewhere
     return shaped._replace(body=validator.validate_python(shaped.body))
+
+
+def keep_distinct(short: ShortBurst, shaped: Shaped) -> Shaped:
+    """The requests before the first one with an id that came before; the others are cut off the burst. Raises
+    `Elsewhere` where few are left. O(n)."""
+    ids, seen = shaped.ids, set[str]()
+    if len(set(ids)) == len(ids):
+        return shaped
+    for id in ids:
+        if id in seen:
+            break
+        seen.add(id)
+    n = len(seen)
+    if n < FEWEST:
+        raise Elsewhere
+    short.keep(n)
+    return shaped._replace(ids=ids[:n], numbers=shaped.numbers[:, :n])
 
 
 def cut_shaped(burst: Burst) -> Shaped | None:
