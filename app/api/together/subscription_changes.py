@@ -59,6 +59,8 @@ class SubscriptionChanges(OfSubscription, ABC, Generic[JobT]):
 
     def _burst(self, burst: ShortBurst, caller: Caller) -> Several[Written]:
         """Read a burst. Any exception makes its requests be read one by one."""
+        if not self.numeric:
+            raise Elsewhere
         whole = burst.verb.method == "PUT"
         engine, readers = self.resource_of(burst)
         validator, command_of = (readers.put, readers.whole) if whole else (readers.patch, readers.part)
