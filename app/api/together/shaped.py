@@ -1,8 +1,8 @@
 """Bursts whose requests differ in their ids and numbers alone, as those of a program do.
 
 All ids and numbers are cut out of the joined text by one kernel, and only the body of the first request goes through
-the validator, with the place of each number in place of the number. It is exact: what is cut can be put together again,
-and a burst that is not surely of one shape is read request by request.
+the validator, with an index in place of each number. It is exact: what is cut can be put together again, and a burst
+that is not surely of one shape is read request by request.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ def read_shaped(short: ShortBurst, validator: SchemaValidator) -> Shaped:
     """The requests of a burst by column. Raises `Elsewhere` unless all surely have one shape, and ValidationError.
     O(bytes).
 
-    The validator takes the body for what it looks like, and has not seen the numbers: whoever calls this makes sure
-    that only such fields have any for which every number is valid.
+    The validator has seen indexes, and no number: the caller has to make sure that only such fields have numbers for
+    which every number is valid.
     """
     shaped = cut_shaped(short.requests)
     if shaped is None:
@@ -87,7 +87,7 @@ def keep_distinct(short: ShortBurst, shaped: Shaped) -> Shaped:
 
 
 def cut_shaped(burst: Burst) -> Shaped | None:
-    """The same, not validated; None where they may not have one shape."""
+    """The requests of a burst by column, not validated; None where they may not have one shape. O(bytes)."""
     text, head, n, spans = burst.text, burst.head, len(burst.refs), burst.spans
     shape = _shape_of(text[spans[0] : spans[1]].tobytes(), head.to_id)
     if shape is None:
