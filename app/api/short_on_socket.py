@@ -182,8 +182,11 @@ class BurstOnSocket(_OnSocket):
                 short.refuse(outcome)
 
     def fail(self, problem: Problem) -> None:
-        for short in self._one_by_one():
-            short.fail(problem)
+        # From the references alone: whatever has gone wrong, each is answered.
+        for ref in self.requests.refs:
+            request = SocketRequest(ref, self.verb.method, "", None, None, False, 0)
+            status, body, headers, _ = self._slow_path.answered(request, problem.response())
+            self._peer.answer_grouped(request, status, body, headers)
 
     async def take_slow_path(self) -> None:
         some = iter(self._one_by_one())

@@ -27,10 +27,15 @@ MOST_NUMBERS = 64
 _NO_ID = 1 << 10
 """No variable of a request."""
 
-_ID = re.compile(rb"[A-Za-z0-9._:-]+")
+_ID = re.compile(rb'[A-Za-z0-9._:-]+(?=["?])')
+"""An id, behind which the path ends or a query begins."""
+
 _BODY = re.compile(rb'"body" *: *')
 _NUMBER = re.compile(rb'"[^"]*"|(-?[0-9][-+.0-9eE]*)')
 """A string of JSON without backslashes, or a number."""
+
+_BEFORE = b"[,: \t\r\n"
+"""What a number of JSON may stand behind: with an index in place of it the body is no more JSON than before."""
 
 
 class Shaped(NamedTuple):
@@ -108,8 +113,8 @@ def cut_shaped(burst: Burst) -> Shaped | None:
 
 
 def _shape_of(first: bytes, has_id: bool) -> _Shape | None:
-    """The shape of requests, by what the first one has behind the head; None where it has no number, or may have one in
-    a string. O(bytes)."""
+    """The shape of requests, by what the first one has behind the head; None where it has no number, may have one in a
+    string, or is not JSON around one. O(bytes)."""
     at = start = 0
     if has_id:
         id, body = _ID.match(first), _BODY.search(first)
@@ -122,6 +127,8 @@ def _shape_of(first: bytes, has_id: bool) -> _Shape | None:
     for number in _NUMBER.finditer(first, start):
         if number[1] is not None:
             begin, end = number.span()
+            if begin > start and first[begin - 1] not in _BEFORE:
+                return None
             texts.append(first[at:begin].decode())
             places.append(b"%b%d" % (first[max(at, start) : begin], len(places)))
             at = end
