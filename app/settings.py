@@ -231,7 +231,12 @@ class Settings(BaseSettings):
         ge=1024,
         description="Largest answer of many lists or tiles in bytes; past that it is 413, or truncated.",
     )
-    max_tiles: int = Field(100_000, ge=0, description="Most tiles in one response; past that it is truncated.")
+    max_tiles: int = Field(
+        100_000,
+        ge=0,
+        description="Most tiles in one response, or in those of single writes carried out together; past that they are "
+        "truncated.",
+    )
     max_queue: int = Field(
         10_000, ge=1, description="Most requests waiting for the writer; past that the response is 503."
     )
