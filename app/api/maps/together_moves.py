@@ -50,7 +50,7 @@ class ClientMoves(OfSubscription):
 
     def _burst(self, burst: ShortBurst, caller: Caller) -> Several[ClientMove]:
         """The moves that a burst asks for. Any exception makes its requests be read one by one."""
-        engine, readers = self.resource_of(burst)
+        engine, readers = self.addressed(burst, caller)
         ids, body, _ = shaped = read_shaped(burst, readers.patch)
         self.routes.require_ids(caller, ids)
         if body.keys() != {"location"} or not all(map(engine.will_exist, ids)):

@@ -56,7 +56,7 @@ class Edits(OfSubscription):
 
     def _burst(self, burst: ShortBurst, caller: Caller) -> Several[Edit]:
         """The subscriptions that a burst makes. Any exception makes its requests be read one by one."""
-        relay, readers = self.resource_of(burst)
+        relay, readers = self.addressed(burst, caller)
         ids, body, _ = shaped = read_shaped(burst, readers.put)
         self.routes.require_ids(caller, ids)
         if body.keys() != {"box"} or not relay.are_new(ids):

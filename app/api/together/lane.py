@@ -54,14 +54,6 @@ Member: TypeAlias = tuple[Any, Any, str]
 """A request or burst of a group, what its kind has read, and the id of its caller."""
 
 
-def _subjects(kind: Kind[Any], item: Any) -> Collection[str]:
-    """What only one request of a group may be about, of those of an item."""
-    if type(item) is Several:
-        return item.subjects
-    subject = kind.subject(item)
-    return () if subject is None else (subject,)
-
-
 class Group:
     """Requests of one kind to the resource `place`, `count` in all; a burst is one member.
 
@@ -101,7 +93,12 @@ class Group:
         if self.kind is not kind or self.engine is not item.engine:
             return False
         key, connection = short.key, short.write_order
-        subjects = _subjects(kind, item)
+        subjects: Collection[str]
+        if type(item) is Several:
+            subjects = item.subjects
+        else:
+            subject = kind.subject(item)
+            subjects = () if subject is None else (subject,)
         if not self.subjects.isdisjoint(subjects) or (key and (caller_id, key) in self.keys):
             return False
         count = self.count + short.count

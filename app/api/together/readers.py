@@ -9,7 +9,7 @@ from pydantic_core import SchemaValidator
 
 from app.api.context import Context
 from app.api.subscriptions import SubscriptionRoutes
-from app.api.together.kind import Elsewhere, Sent, ShortRequest
+from app.api.together.kind import Elsewhere, Sent
 from app.api.together.latest import Latest
 from app.api.values import is_name
 from app.security.callers import Caller
@@ -40,18 +40,15 @@ class OfSubscription:
         """The right to change subscriptions of a resource."""
         return Need(f"{self.context.noun}s", "subscribe", name)
 
-    def addressed(self, request: ShortRequest, caller: Caller) -> tuple[Any, Readers]:
-        """The engine of a request, and the readers for its configuration. Any exception sends the request to the slow
-        path."""
-        if not is_name(request.id):
-            raise Elsewhere
-        self.routes.require_ids(caller, [request.id])
-        return self.resource_of(request)
-
-    def resource_of(self, sent: Sent) -> tuple[Any, Readers]:
-        """The same for a request or burst, whatever its ids."""
+    def addressed(self, sent: Sent, caller: Caller) -> tuple[Any, Readers]:
+        """The engine of a request or burst, and the readers for its configuration. Any exception sends it to the slow
+        path. The ids of a burst are not known yet: the caller's right to them is not checked here."""
         if sent.query:
             raise Elsewhere
+        if sent.count == 1:
+            if not is_name(sent.id):
+                raise Elsewhere
+            self.routes.require_ids(caller, [sent.id])
         engine = self.context.resources.latest(sent.name)
         return engine, self._readers.of(self.context.config_of(engine))
 

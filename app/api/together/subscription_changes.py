@@ -62,7 +62,7 @@ class SubscriptionChanges(OfSubscription, ABC, Generic[JobT]):
         if not self.numeric:
             raise Elsewhere
         whole = burst.verb.method == "PUT"
-        engine, readers = self.resource_of(burst)
+        engine, readers = self.addressed(burst, caller)
         validator, command_of = (readers.put, readers.whole) if whole else (readers.patch, readers.part)
         ids, body, _ = shaped = read_shaped(burst, validator)
         self.routes.require_ids(caller, ids)
