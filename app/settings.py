@@ -240,6 +240,13 @@ class Settings(BaseSettings):
     max_queue: int = Field(
         10_000, ge=1, description="Most requests waiting for the writer; past that the response is 503."
     )
+    busy_poll: float = Field(
+        0.0002,
+        ge=0,
+        le=0.01,
+        description="Seconds for which the service looks for the next request without sleeping, after a request by "
+        "itself that came as soon after the one before. 0: it always sleeps, as it does where there is one processor.",
+    )
     batch_threads: int = Field(
         0,
         ge=0,

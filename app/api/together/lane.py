@@ -28,6 +28,7 @@ from app.api.together.kind import (
     Verb,
 )
 from app.runtime import logs, tracing, write_order
+from app.runtime.busy_poll import BusyPoll
 from app.runtime.eager import EagerCoroutine
 from app.runtime.metrics import COUNTED_TOGETHER, Metrics
 from app.runtime.write_order import OrderedWrite, WriteOrder
@@ -164,6 +165,7 @@ class Lane:
         """Requests that were taken in this turn, and those that `_end_turn` has seen."""
         self._taking = False
         """Whether requests are taken in this turn."""
+        self._busy_poll = BusyPoll(settings.busy_poll)
 
     def add(self, verbs: Iterable[Verb]) -> None:
         """Take requests of these verbs. Where a method and path are there already, the new kinds are tried last."""
@@ -214,6 +216,7 @@ class Lane:
         slot: Slot = place
         if not self._turn_ends:
             self._turn_ends = True
+            self._busy_poll.came = short.began
             self.writer.committer.gather()
             short.at_end_of_turn(self._end_turn)
         group = self._groups.get(place)
@@ -306,6 +309,8 @@ class Lane:
                     group.lead.run(work.finish())
             # After the answers, which need not wait for metrics.
             self.writer.committer.count_some()
+            if len(begun) == 1 and begun[0][0].count == 1:
+                self._busy_poll.begin()
 
     def _waits(self, group: Group) -> bool:
         """Whether a group stays open, and grows, until another one of its resource is applied: it could not be
