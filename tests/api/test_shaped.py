@@ -15,7 +15,7 @@ from app.api.together import shaped
 from app.api.together.shaped import cut_shaped
 from app.api.values import is_name
 from app.streaming.bursts import cut_burst, head_of
-from app.streaming.operations import SocketRequest, read_operation
+from app.streaming.operations import Bad, SocketRequest, read_operation
 from app.streaming.requests import FEWEST
 from indexes.core import cutting
 from tests.support.asker import BOARD, Asker
@@ -109,7 +109,7 @@ def read_one(text: str) -> tuple[int, str, Any] | None:
     """
     try:
         request = read_operation(text, may_request=True)
-    except Exception:
+    except Bad:
         return None
     assert isinstance(request, SocketRequest)
     if request.method != "PUT" or not request.path.startswith(PATH) or not isinstance(request.ref, int):
@@ -240,6 +240,14 @@ def test_nothing_is_compiled_for_them() -> None:
 
 ATTRIBUTES = {"price": "low", "stars": {"order": "high", "range": [0, 5]}}
 MATCHER = {"dimensions": ["age", "credit"]}
+ASKED_MATCHER: list[tuple[str, str, Any]] = [
+    ("PUT", "/v1/matchers/m", MATCHER | {"mode": "exact"}),
+    (
+        "POST",
+        "/v1/matchers/m/subscriptions",
+        {"subscriptions": [{"id": f"s{n}", "intervals": {"age": [n, 9]}, "score": n} for n in range(9)]},
+    ),
+]
 SKYLINE = {"kind": "skyline", "location": [10, 10]}
 KINDS: dict[str, tuple[list[tuple[str, str, Any]], str, str, Any, list[Any], str]] = {
     "objects of boards": (
@@ -282,14 +290,7 @@ KINDS: dict[str, tuple[list[tuple[str, str, Any]], str, str, Any, list[Any], str
         "/v1/matchers/m/subscriptions?limit=1000",
     ),
     "questions": (
-        [
-            ("PUT", "/v1/matchers/m", MATCHER | {"mode": "exact"}),
-            (
-                "POST",
-                "/v1/matchers/m/subscriptions",
-                {"subscriptions": [{"id": f"s{n}", "intervals": {"age": [n, 9]}, "score": n} for n in range(9)]},
-            ),
-        ],
+        ASKED_MATCHER,
         "POST",
         "/v1/matchers/m/match",
         {"events": [{"values": {"age": 0, "credit": 1}}]},
@@ -302,14 +303,7 @@ KINDS: dict[str, tuple[list[tuple[str, str, Any]], str, str, Any, list[Any], str
         "/v1/matchers/m/subscriptions?limit=1000",
     ),
     "events": (
-        [
-            ("PUT", "/v1/matchers/m", MATCHER | {"mode": "exact"}),
-            (
-                "POST",
-                "/v1/matchers/m/subscriptions",
-                {"subscriptions": [{"id": f"s{n}", "intervals": {"age": [n, 9]}, "score": n} for n in range(9)]},
-            ),
-        ],
+        ASKED_MATCHER,
         "POST",
         "/v1/matchers/m/match",
         {"events": [{"values": {"credit": 1, "age": 0}}], "notify": True},

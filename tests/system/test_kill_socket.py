@@ -187,7 +187,7 @@ BURSTS = {
         {},
     ),
 }
-"""Small writes that come as bursts, since they have no key."""
+"""Small writes that come as bursts, since they have no key. The ids tell what is left of them, so `state` is empty."""
 
 
 @pytest.mark.parametrize("load", BURSTS)
